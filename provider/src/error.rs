@@ -237,3 +237,9 @@ impl std::error::Error for Error {
         self.0.source.as_deref().map(|e| e as &(dyn std::error::Error + 'static))
     }
 }
+
+impl From<iceberg::Error> for Error {
+    fn from(e: iceberg::Error) -> Self {
+        Error::new(Code::Internal, "the table format library refused").with("cause", e.message()).source(e)
+    }
+}
