@@ -1,8 +1,7 @@
-//! The catalog `daygrain` as a statement sees it.
+//! The catalog `daygrain` as SQL sees it.
 //!
-//! A [`Warehouse`] lives as long as one statement. It remembers each table it has loaded, so that a statement reads one
-//! snapshot of a table however often it names it. Tables that exist only in the session (external ones, views) are shared
-//! by all statements through [`Local`].
+//! Inside [`Warehouse::statement`] each table is loaded once, so that a statement reads one snapshot of a table however
+//! often it names it. Tables that exist only in the session (external ones, views) stand beside those of the catalog.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -47,38 +46,39 @@ impl Local {
 struct Shared {
     committer: Committer,
     read_only: bool,
-    local: Arc<Local>,
-    loaded: Mutex<BTreeMap<Name, Loaded>>,
+    local: Local,
     /// Tables by schema: known only after [`Warehouse::list`], since listing is asynchronous and providers are not.
     listed: RwLock<BTreeMap<String, Vec<String>>>,
 }
 
-/// The catalog provider for one statement.
+tokio::task_local! {
+    /// What the running statement has loaded.
+    static STATEMENT: Mutex<BTreeMap<Name, Loaded>>;
+}
+
+/// The catalog provider of a session.
 #[derive(Clone)]
 pub struct Warehouse(Arc<Shared>);
 
 impl Warehouse {
     /// A catalog over what `committer` commits to.
     pub fn new(committer: Committer, read_only: bool) -> Self {
-        Warehouse(Arc::new(Shared {
-            committer,
-            read_only,
-            local: Arc::default(),
-            loaded: Mutex::default(),
-            listed: RwLock::default(),
-        }))
+        Warehouse(Arc::new(Shared { committer, read_only, local: Local::default(), listed: RwLock::default() }))
     }
 
-    /// The same catalog for the next statement: what the session holds stays, what was loaded is forgotten.
-    #[must_use]
-    pub fn fresh(&self) -> Self {
-        Warehouse(Arc::new(Shared {
-            committer: self.0.committer.clone(),
-            read_only: self.0.read_only,
-            local: Arc::clone(&self.0.local),
-            loaded: Mutex::default(),
-            listed: RwLock::default(),
-        }))
+    /// Runs `planning` so that each table it names is loaded once. Without it every look-up loads the table anew.
+    pub async fn statement<F: Future>(planning: F) -> F::Output {
+        STATEMENT.scope(Mutex::default(), planning).await
+    }
+
+    /// What commits to this catalog.
+    pub fn committer(&self) -> &Committer {
+        &self.0.committer
+    }
+
+    /// True where nothing may be written.
+    pub fn read_only(&self) -> bool {
+        self.0.read_only
     }
 
     /// Lists schemas and tables, for `SHOW` and `information_schema`.
@@ -110,15 +110,12 @@ impl Warehouse {
 
     /// Registers an external Iceberg table; true if it replaced one.
     pub fn register_external(&self, schema: &str, name: &str, external: External) -> bool {
-        let key = (schema.to_owned(), name.to_owned());
-        self.0.loaded.lock().remove(&key);
-        self.0.local.external.write().insert(key, external).is_some()
+        self.0.local.external.write().insert((schema.to_owned(), name.to_owned()), external).is_some()
     }
 
     /// Forgets a table of the session; false if there is none.
     pub fn forget(&self, schema: &str, name: &str) -> bool {
         let key = (schema.to_owned(), name.to_owned());
-        self.0.loaded.lock().remove(&key);
         let external = self.0.local.external.write().remove(&key).is_some();
         self.0.local.provided.write().remove(&key).is_some() || external
     }
@@ -129,14 +126,17 @@ impl Warehouse {
         self.0.local.external.read().contains_key(&key) || self.0.local.provided.read().contains_key(&key)
     }
 
-    /// The table, loaded at most once.
+    /// The table, loaded at most once in a [statement](Self::statement).
     ///
     /// # Errors
     /// Whatever loading it meets; a table that is verifiably absent is `None`.
     pub async fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let key = (schema.to_owned(), name.to_owned());
-        let cell = Arc::clone(self.0.loaded.lock().entry(key.clone()).or_default());
-        cell.get_or_try_init(|| self.load(key)).await.cloned()
+        let remembered = STATEMENT.try_with(|loaded| Arc::clone(loaded.lock().entry(key.clone()).or_default()));
+        match remembered {
+            Ok(cell) => cell.get_or_try_init(|| self.load(key)).await.cloned(),
+            Err(_) => self.load(key).await,
+        }
     }
 
     async fn load(&self, key: Name) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -216,15 +216,12 @@ impl SchemaProvider for Tables {
     }
 
     fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> DfResult<Option<Arc<dyn TableProvider>>> {
-        let key = (self.schema.clone(), name);
-        self.warehouse.0.loaded.lock().remove(&key);
-        Ok(self.warehouse.0.local.provided.write().insert(key, table))
+        Ok(self.warehouse.0.local.provided.write().insert((self.schema.clone(), name), table))
     }
 
     fn deregister_table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {
         let key = (self.schema.clone(), name.to_owned());
         let provided = self.warehouse.0.local.provided.write().remove(&key);
-        self.warehouse.0.loaded.lock().remove(&key);
         match provided {
             Some(table) => Ok(Some(table)),
             None if self.warehouse.is_local(&self.schema, name) => Err(Error::new(
