@@ -9,6 +9,11 @@ use iceberg::{TableRequirement, TableUpdate};
 
 use crate::error::{Error, Result};
 
+mod file;
+mod names;
+
+pub use file::FileCatalog;
+
 /// A table's name: namespace levels and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ident {
@@ -83,3 +88,6 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// Forgets the table; with `purge` also deletes the files under its location.
     async fn drop_table(&self, ident: &Ident, purge: bool) -> Result<Dropped>;
 }
+
+#[cfg(test)]
+mod tests;

@@ -56,6 +56,15 @@ pub fn is_same(a: &str, b: &str) -> bool {
     canonical(a) == canonical(b)
 }
 
+/// Whether two locations lead to the same directory, also through links. Looks at the file system for local ones.
+pub fn is_same_directory(a: &str, b: &str) -> bool {
+    let real = |location: &str| match parse(location) {
+        Parsed::Local { path, .. } => Path::new(path).canonicalize().ok(),
+        Parsed::Url { .. } => None,
+    };
+    is_same(a, b) || real(a).is_some_and(|a| Some(a) == real(b))
+}
+
 /// `text` without the user names, passwords and query strings of the URLs in it.
 ///
 /// A file's name may hold `?`, so `file:` and `memory:` keep theirs; the container of `abfss://container@account` is no

@@ -27,7 +27,9 @@ fn locations_have_one_spelling() {
 #[test]
 fn what_no_store_serves_is_refused_by_name() {
     let stores = Stores::new();
-    for location in ["s3://bucket/a", "gopher://x/y", "", "file://other-host/a", "memory://m/a//b", "memory://m/../a", "/a\0b"] {
+    for location in
+        ["s3://bucket/a", "gopher://x/y", "", "file://other-host/a", "memory://m/a//b", "memory://m/../a", "/a\0b"]
+    {
         let error = stores.resolve(location).unwrap_err();
         assert_eq!(error.code(), Code::UnsupportedLocation, "{location}: {error}");
     }
