@@ -1,4 +1,11 @@
 //! Which tables are there, and which metadata file is a table's newest?
+//!
+//! ```text
+//! load ─▶ Base { metadata, version 7 } ─▶ a change ─▶ publish(base, next) ─┬─▶ Base { version 8 }
+//!                                                                          ├─▶ Conflict   lost, proven
+//!                                                                          ├─▶ NotSent    nothing stored, proven
+//!                                                                          └─▶ Unknown    delete nothing
+//! ```
 
 use std::fmt;
 use std::sync::Arc;
@@ -61,6 +68,25 @@ pub enum PublishError {
     NotSent(Error),
     /// Not known: ours may be the table's newest state. Delete nothing.
     Unknown(Error),
+}
+
+impl PublishError {
+    /// The error, whatever it proves.
+    pub fn error(&self) -> &Error {
+        match self {
+            PublishError::Conflict(e) | PublishError::NotSent(e) | PublishError::Unknown(e) => e,
+        }
+    }
+
+    /// The same outcome with a fact added to its error.
+    #[must_use]
+    pub fn with(self, key: &'static str, value: impl fmt::Display) -> Self {
+        match self {
+            PublishError::Conflict(e) => PublishError::Conflict(e.with(key, value)),
+            PublishError::NotSent(e) => PublishError::NotSent(e.with(key, value)),
+            PublishError::Unknown(e) => PublishError::Unknown(e.with(key, value)),
+        }
+    }
 }
 
 /// What a drop left behind.

@@ -14,7 +14,6 @@ use object_store::{Error as StoreError, ObjectStore};
 use std::sync::Arc;
 
 use super::super::names::{Form, MetadataName, claims_metadata};
-use super::newest::HINT;
 use super::{Catalog, Code, Dropped, Error, FileCatalog, Ident, Result, StreamExt, metadata_directory, paths, storage};
 
 /// How often a drop begins again because somebody committed meanwhile.
@@ -43,19 +42,17 @@ impl FileCatalog {
         Ok(Dropped { location, deleted })
     }
 
-    /// Deletes the hint and all versions, oldest first, until a listing shows none.
+    /// Deletes the hint and all versions, oldest first, until a listing shows none: others may commit meanwhile.
     async fn delete_versions(&self, table: &str) -> Result<u64> {
         let directory = metadata_directory(table);
-        let hint = paths::join(&directory, HINT);
-        let mut deleted = u64::from(self.delete(&hint).await?);
+        let at = self.at(&directory)?;
+        let mut deleted = 0;
         for _ in 0..ROUNDS {
-            let mut files = self.metadata_files(table).await?.files;
+            let listed = self.metadata_files(table).await?;
+            deleted += delete_all(&at.store, listed.hint.into_iter().collect(), &directory).await?;
+            let mut files = listed.files;
             files.sort_by_key(|(name, _)| name.version);
-            let Some((_, newest)) = files.pop() else {
-                // A commit in between may have written it again.
-                return Ok(deleted + u64::from(self.delete(&hint).await?));
-            };
-            let at = self.at(&directory)?;
+            let Some((_, newest)) = files.pop() else { return Ok(deleted) };
             let older = files.into_iter().map(|(_, object)| object.location).collect();
             deleted += delete_all(&at.store, older, &directory).await?;
             deleted += delete_all(&at.store, vec![newest.location], &directory).await?;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
+use object_store::path::Path;
 use object_store::{Error as StoreError, ObjectMeta, ObjectStoreExt};
 
 use super::super::names::{Form, MetadataName, claims_metadata};
@@ -28,6 +29,8 @@ pub(super) struct Newest {
 /// The metadata files of a table, and what else claims to be one.
 pub(super) struct Listed {
     pub(super) files: Vec<(MetadataName, ObjectMeta)>,
+    /// The version hint, where there is one.
+    pub(super) hint: Option<Path>,
     unreadable: Vec<String>,
 }
 
@@ -63,11 +66,12 @@ impl FileCatalog {
 
     /// The metadata files of a table by name.
     pub(super) async fn metadata_files(&self, table: &str) -> Result<Listed> {
-        let mut listed = Listed { files: Vec::new(), unreadable: Vec::new() };
+        let mut listed = Listed { files: Vec::new(), hint: None, unreadable: Vec::new() };
         for object in self.list(&metadata_directory(table)).await?.objects {
             let Some(file) = object.location.filename() else { continue };
             match MetadataName::parse(file) {
                 Some(name) => listed.files.push((name, object)),
+                None if file == HINT => listed.hint = Some(object.location),
                 None if claims_metadata(file) => listed.unreadable.push(file.to_owned()),
                 None => {}
             }

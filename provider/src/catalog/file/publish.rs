@@ -57,7 +57,7 @@ impl FileCatalog {
             Some(_) => Error::new(Code::CommitConflict, "another writer committed first"),
             None => already_exists(),
         };
-        self.take_slot(&location, text.into(), taken.with("table", ident)).await?;
+        self.take_slot(&location, text.into(), taken).await.map_err(|e| e.with("table", ident))?;
         self.advance_hint(&directory, version).await;
         Ok(Base { metadata: Arc::new(next.metadata.clone()), location, version })
     }
