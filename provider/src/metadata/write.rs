@@ -59,7 +59,7 @@ pub(crate) async fn write_manifest<'a>(
             NewEntry::Added(file) => {
                 check_partition(file, target.spec)?;
                 // Ids of its own would win over those the manifest is given.
-                writer.add_file(with_first_row_id(file, None)?, -1).map_err(failed)?;
+                writer.add_file(carried(file, None, target.schema)?, -1).map_err(failed)?;
             }
             NewEntry::Existing(entry) => {
                 check_partition(&entry.file, target.spec)?;
@@ -122,16 +122,6 @@ pub(crate) fn encoded_size(file: &DataFile) -> usize {
     let bounds = file.lower_bounds().values().chain(file.upper_bounds().values());
     let bounds: usize = bounds.map(|bound| bound.to_bytes().map_or(0, |bytes| bytes.len()) + 4).sum();
     file.file_path().len() + file.column_sizes().len() * 6 + counts * 4 + bounds + 100
-}
-
-/// The same file under another first row id.
-pub(crate) fn with_first_row_id(file: &DataFile, first_row_id: Option<i64>) -> Result<DataFile> {
-    if file.first_row_id() == first_row_id {
-        return Ok(file.clone());
-    }
-    rebuild(file, |builder| {
-        builder.first_row_id(first_row_id);
-    })
 }
 
 /// A file as an entry of a manifest of another schema: bounds are kept in the type its column has there now, and
