@@ -84,6 +84,8 @@ struct Opened {
     schema: ArrowSchema,
     source: SchemaSource,
     json_paths: Vec<String>,
+    /// What contradicts the table's types: raised after drift, which comes first.
+    clash: Option<Error>,
 }
 
 /// Runs an export to its end. `state` gives the memory pool, the partitions and the batch size.
@@ -123,9 +125,10 @@ async fn attempt(
         json_paths,
     };
     if let (Some(base), Some(batch)) = (&base, &request.batch_id)
-        && commit::holds_batch(&base.metadata, batch)
+        && let Some(landed) = commit::find_batch(&base.metadata, batch)
     {
-        return Ok(done(nothing(Outcome::Skipped), Vec::new()));
+        let skipped = Report { snapshot_id: landed.snapshot_id, ..nothing(Outcome::Skipped) };
+        return Ok(done(skipped, Vec::new()));
     }
 
     let inherited = match &base {
@@ -138,7 +141,7 @@ async fn attempt(
     }
     let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
     dataset = dataset.with_json_paths(&opened.json_paths);
-    let target = prepare::target(request, &dataset, base, &opened.schema, opened.source, committer)?;
+    let target = prepare::target(request, &dataset, base, &opened, committer)?;
 
     let plan = sink::plan(opened.plan, target, committer.clone(), state, Arc::clone(&progress.sink))?;
     let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
@@ -170,6 +173,7 @@ async fn open(
                 schema: ArrowSchema::new(fields),
                 source: SchemaSource::Schema,
                 json_paths: dataset.json().to_vec(),
+                clash: None,
             }
         }
         Source::Files(paths) => {
@@ -190,6 +194,7 @@ async fn open(
                 source: if opened.inferred { SchemaSource::Values } else { SchemaSource::Schema },
                 plan: opened.plan,
                 json_paths: opened.json_paths,
+                clash: opened.clash,
             }
         }
     };
