@@ -61,8 +61,3 @@ pub enum Published {
 /// Files that provably no table refers to.
 #[derive(Debug)]
 pub struct Reclaimable(#[expect(dead_code, reason = "stub")] Vec<String>);
-
-/// Appends data files in one snapshot.
-pub async fn append(_committer: &Committer, _ident: &Ident, _change: Append) -> Published {
-    Published::Unknown { cause: Error::new(crate::error::Code::Internal, "stub"), left_behind: Vec::new() }
-}

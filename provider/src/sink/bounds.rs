@@ -29,7 +29,7 @@ pub(super) enum Value {
 
 impl Value {
     /// Total within one column; zeros of both signs are equal.
-    pub fn order(&self, other: &Value) -> Ordering {
+    pub(super) fn order(&self, other: &Value) -> Ordering {
         match (self, other) {
             (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
             (Value::Int(a), Value::Int(b)) => a.cmp(b),
@@ -86,12 +86,10 @@ pub(super) fn upper(value: &Value, kind: &PrimitiveType, mode: Mode) -> Option<D
             let cut = first_code_points(text, n);
             if cut.len() == text.len() { Some(Datum::string(text)) } else { next_string(cut).map(Datum::string) }
         }
-        (Value::Bytes(bytes), PrimitiveType::Binary, Mode::Truncate(n)) => {
-            match bytes.get(..n) {
-                Some(cut) if cut.len() < bytes.len() => next_bytes(cut).map(Datum::binary),
-                _ => Some(Datum::binary(bytes.iter().copied())),
-            }
-        }
+        (Value::Bytes(bytes), PrimitiveType::Binary, Mode::Truncate(n)) => match bytes.get(..n) {
+            Some(cut) if cut.len() < bytes.len() => next_bytes(cut).map(Datum::binary),
+            _ => Some(Datum::binary(bytes.iter().copied())),
+        },
         (Value::Float(x), _, _) if *x == 0.0 => datum(&Value::Float(0.0), kind),
         _ => datum(value, kind),
     }
@@ -123,11 +121,7 @@ fn datum(value: &Value, kind: &PrimitiveType) -> Option<Datum> {
 }
 
 fn ints(min: i64, max: i64, decimal: bool) -> (Value, Value) {
-    if decimal {
-        (Value::Decimal(min.into()), Value::Decimal(max.into()))
-    } else {
-        (Value::Int(min), Value::Int(max))
-    }
+    if decimal { (Value::Decimal(min.into()), Value::Decimal(max.into())) } else { (Value::Int(min), Value::Int(max)) }
 }
 
 fn floats(min: f64, max: f64) -> Option<(Value, Value)> {
@@ -219,8 +213,14 @@ mod tests {
     fn zeros_reach_to_both_sides() {
         for zero in [0.0, -0.0] {
             let value = Value::Float(zero);
-            assert_eq!(lower(&value, &PrimitiveType::Double, Mode::Full).unwrap().to_bytes().unwrap(), (-0.0f64).to_le_bytes());
-            assert_eq!(upper(&value, &PrimitiveType::Float, Mode::Full).unwrap().to_bytes().unwrap(), 0.0f32.to_le_bytes());
+            assert_eq!(
+                lower(&value, &PrimitiveType::Double, Mode::Full).unwrap().to_bytes().unwrap(),
+                (-0.0f64).to_le_bytes()
+            );
+            assert_eq!(
+                upper(&value, &PrimitiveType::Float, Mode::Full).unwrap().to_bytes().unwrap(),
+                0.0f32.to_le_bytes()
+            );
         }
     }
 

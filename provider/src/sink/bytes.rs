@@ -201,6 +201,9 @@ mod tests {
         assert!(small.get_array_memory_size() < 10_000);
         assert_eq!(small.column(0).as_string::<i32>().value(1), values[501]);
         let kept = compact(whole.clone()).unwrap();
-        assert_eq!(kept.column(0).as_string::<i32>().values().as_ptr(), whole.column(0).as_string::<i32>().values().as_ptr());
+        assert_eq!(
+            kept.column(0).as_string::<i32>().values().as_ptr(),
+            whole.column(0).as_string::<i32>().values().as_ptr()
+        );
     }
 }

@@ -14,7 +14,9 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, Partitioning, PlanProperties};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, Partitioning, PlanProperties,
+};
 use futures::{StreamExt, stream};
 use iceberg::spec::DataFile;
 use tokio::runtime::Handle;
@@ -57,7 +59,7 @@ struct Shared {
 }
 
 impl CommitExec {
-    pub fn new(
+    pub(super) fn new(
         input: Arc<dyn ExecutionPlan>,
         target: Target,
         layout: Arc<Layout>,
@@ -78,7 +80,7 @@ impl CommitExec {
     }
 
     /// The run's report, once it has come to its end.
-    pub fn report(&self) -> Option<Report> {
+    pub(super) fn report(&self) -> Option<Report> {
         self.shared.run.report()
     }
 }
@@ -98,7 +100,9 @@ impl Drop for Guard {
                 Ok(runtime) => {
                     runtime.spawn(async move { run.discard(Proof::NeverSent).await });
                 }
-                Err(_) => tracing::warn!(files = ?run.staged(), "a run was dropped outside of its runtime; its files stay"),
+                Err(_) => {
+                    tracing::warn!(files = ?run.staged(), "a run was dropped outside of its runtime; its files stay")
+                }
             }
         }
     }
@@ -167,9 +171,12 @@ impl Shared {
         all.extend(left_behind);
         all.sort();
         all.dedup();
-        let error = Error::new(Code::CommitStateUnknown, "whether the commit landed could not be determined; nothing was deleted")
-            .with("table", &self.target.ident)
-            .with("cause", cause.what());
+        let error = Error::new(
+            Code::CommitStateUnknown,
+            "whether the commit landed could not be determined; nothing was deleted",
+        )
+        .with("table", &self.target.ident)
+        .with("cause", cause.what());
         all.iter()
             .fold(error, |error, location| error.with("left behind", location))
             .help("look at the table's newest snapshot: if these files are not in it, they can be deleted or exported again")
@@ -241,7 +248,10 @@ impl ExecutionPlan for CommitExec {
         vec![&self.input]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.pop().ok_or_else(|| plan_error("CommitExec has one child"))?;
         Ok(Arc::new(CommitExec::over(input, Arc::clone(&self.shared))))
     }

@@ -45,7 +45,7 @@ impl Conform {
     /// # Errors
     /// `iceberg_schema_incompatible` for a column that the table doesn't have, that stands there twice, or whose type
     /// can't be stored without loss; `iceberg_data_write_failed` for a required column that is missing.
-    pub fn try_new(input: &Schema, target: &SchemaRef, defaults: Vec<Option<ArrayRef>>) -> Result<Self> {
+    pub(super) fn try_new(input: &Schema, target: &SchemaRef, defaults: Vec<Option<ArrayRef>>) -> Result<Self> {
         let mut seen = HashSet::new();
         for field in input.fields() {
             if !seen.insert(field.name()) {
@@ -71,7 +71,7 @@ impl Conform {
     }
 
     /// The schema of the batches it makes.
-    pub fn schema(&self) -> &SchemaRef {
+    pub(super) fn schema(&self) -> &SchemaRef {
         &self.target
     }
 
@@ -80,7 +80,7 @@ impl Conform {
     /// # Errors
     /// `iceberg_data_write_failed` with the column's path for a null in a required column (L8) and for a value that the
     /// column's type can't hold.
-    pub fn batch(&self, input: &RecordBatch) -> Result<RecordBatch> {
+    pub(super) fn batch(&self, input: &RecordBatch) -> Result<RecordBatch> {
         let rows = input.num_rows();
         let columns = self
             .target
@@ -97,9 +97,8 @@ impl Conform {
             })
             .collect::<Result<_>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::clone(&self.target), columns, &options).map_err(|e| {
-            Error::new(Code::IcebergDataWriteFailed, "rows don't fit the table's columns").source(e)
-        })
+        RecordBatch::try_new_with_options(Arc::clone(&self.target), columns, &options)
+            .map_err(|e| Error::new(Code::IcebergDataWriteFailed, "rows don't fit the table's columns").source(e))
     }
 }
 
@@ -134,16 +133,17 @@ fn check(from: &DataType, to: &DataType, path: &str) -> Result<()> {
             }
             Ok(())
         }
-        (
-            DataType::List(from) | DataType::LargeList(from) | DataType::FixedSizeList(from, _),
-            DataType::List(to),
-        ) => check(from.data_type(), to.data_type(), &joined(path, "element")),
+        (DataType::List(from) | DataType::LargeList(from) | DataType::FixedSizeList(from, _), DataType::List(to)) => {
+            check(from.data_type(), to.data_type(), &joined(path, "element"))
+        }
         (DataType::Map(from, _), DataType::Map(to, _)) => match (map_fields(from), map_fields(to)) {
             (Some((key, value)), Some((to_key, to_value))) => {
                 check(key.data_type(), to_key.data_type(), &joined(path, "key"))?;
                 check(value.data_type(), to_value.data_type(), &joined(path, "value"))
             }
-            _ => Err(incompatible(path, &DataType::Map(Arc::clone(from), false), &DataType::Map(Arc::clone(to), false))),
+            _ => {
+                Err(incompatible(path, &DataType::Map(Arc::clone(from), false), &DataType::Map(Arc::clone(to), false)))
+            }
         },
         _ if cast::rule(from, to).is_some() => Ok(()),
         _ => Err(incompatible(path, from, to)),
@@ -190,11 +190,15 @@ fn require(array: &ArrayRef, path: &str, outer: Option<&NullBuffer>) -> Result<(
         return Ok(());
     }
     // @spec L8
-    Err(Error::new(Code::IcebergDataWriteFailed, "a required column holds null").with("column", path).with("rows", nulls))
+    Err(Error::new(Code::IcebergDataWriteFailed, "a required column holds null")
+        .with("column", path)
+        .with("rows", nulls))
 }
 
 fn structs(array: &ArrayRef, fields: &Fields, path: &str, outer: Option<&NullBuffer>) -> Result<ArrayRef> {
-    let Some(source) = array.as_struct_opt() else { return Err(incompatible(path, array.data_type(), &DataType::Struct(fields.clone()))) };
+    let Some(source) = array.as_struct_opt() else {
+        return Err(incompatible(path, array.data_type(), &DataType::Struct(fields.clone())));
+    };
     let exists = NullBuffer::union(outer, source.nulls());
     let children = fields
         .iter()
@@ -257,7 +261,9 @@ fn repeat(value: &ArrayRef, rows: usize) -> Result<ArrayRef> {
 }
 
 fn bad_shape(path: &str, source: arrow::error::ArrowError) -> Error {
-    Error::new(Code::IcebergDataWriteFailed, "a column's values don't fit the table").with("column", path).source(source)
+    Error::new(Code::IcebergDataWriteFailed, "a column's values don't fit the table")
+        .with("column", path)
+        .source(source)
 }
 
 #[cfg(test)]

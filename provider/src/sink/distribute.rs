@@ -71,7 +71,7 @@ enum Message {
 }
 
 impl DistributeExec {
-    pub fn new(input: Arc<dyn ExecutionPlan>, layout: Arc<Layout>, tasks: usize) -> Self {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, layout: Arc<Layout>, tasks: usize) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&layout.working)),
             Partitioning::Hash(layout.partition_exprs(), tasks),
@@ -211,7 +211,10 @@ impl Router {
 }
 
 /// What one task receives; ends when every input has said that it is done.
-fn received(mut receiver: Receiver<Message>, inputs: Arc<Vec<SpawnedTask<()>>>) -> impl futures::Stream<Item = DfResult<RecordBatch>> {
+fn received(
+    mut receiver: Receiver<Message>,
+    inputs: Arc<Vec<SpawnedTask<()>>>,
+) -> impl futures::Stream<Item = DfResult<RecordBatch>> {
     let mut open = inputs.len();
     stream::poll_fn(move |cx| {
         use std::task::Poll::Ready;
@@ -265,7 +268,10 @@ impl ExecutionPlan for DistributeExec {
         vec![false]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.pop().ok_or_else(|| plan_error("DistributeExec has one child"))?;
         Ok(Arc::new(DistributeExec::new(input, Arc::clone(&self.layout), self.tasks)))
     }
@@ -276,7 +282,8 @@ impl ExecutionPlan for DistributeExec {
             if running.is_none() {
                 *running = Some(self.start(&context)?);
             }
-            let taken = running.as_mut().and_then(|r| Some((r.receivers.get_mut(partition)?.take()?, Arc::clone(&r.inputs))));
+            let taken =
+                running.as_mut().and_then(|r| Some((r.receivers.get_mut(partition)?.take()?, Arc::clone(&r.inputs))));
             if running.as_ref().is_some_and(|r| r.receivers.iter().all(Option::is_none)) {
                 *running = None;
             }

@@ -73,7 +73,7 @@ impl Layout {
     ///
     /// # Errors
     /// `not_supported` for transforms and types that can't be written, `invalid_config` for properties.
-    pub fn of(table: String, metadata: &TableMetadata) -> Result<Self> {
+    pub(super) fn of(table: String, metadata: &TableMetadata) -> Result<Self> {
         let schema = Arc::clone(metadata.current_schema());
         let columns = iceberg::arrow::schema_to_arrow_schema(&schema)
             .map_err(|e| Error::new(Code::NotSupported, "the table's schema can't be written").source(e))?;
@@ -99,34 +99,36 @@ impl Layout {
     }
 
     /// The columns of the partition values, as expressions over the working schema.
-    pub fn partition_exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
+    pub(super) fn partition_exprs(&self) -> Vec<Arc<dyn PhysicalExpr>> {
         self.partition.iter().map(|p| self.column(p.index)).collect()
     }
 
     /// The order in which rows are written; `None` if any will do.
-    pub fn ordering(&self) -> Option<LexOrdering> {
+    pub(super) fn ordering(&self) -> Option<LexOrdering> {
         LexOrdering::new(self.keys.iter().map(|k| PhysicalSortExpr::new(self.column(k.index), k.options)))
     }
 
     /// `day(message_created_at)`, or `unpartitioned`: as spans show it (O1).
-    pub fn partition_text(&self) -> String {
-        let fields: Vec<String> = self.spec.fields().iter().map(|f| describe(&f.transform, &self.name(f.source_id))).collect();
+    pub(super) fn partition_text(&self) -> String {
+        let fields: Vec<String> =
+            self.spec.fields().iter().map(|f| describe(&f.transform, &self.name(f.source_id))).collect();
         if fields.is_empty() { "unpartitioned".to_owned() } else { fields.join(",") }
     }
 
     /// `session_id,conversation_id`, or `unsorted`: as spans show it (O1).
-    pub fn order_text(&self) -> String {
-        let fields: Vec<String> = self.order.fields.iter().map(|f| describe(&f.transform, &self.name(f.source_id))).collect();
+    pub(super) fn order_text(&self) -> String {
+        let fields: Vec<String> =
+            self.order.fields.iter().map(|f| describe(&f.transform, &self.name(f.source_id))).collect();
         if fields.is_empty() { "unsorted".to_owned() } else { fields.join(",") }
     }
 
     /// Field ids of the columns that lookups go by: sources of the sort order's identity fields.
-    pub fn lookup_ids(&self) -> Vec<i32> {
+    pub(super) fn lookup_ids(&self) -> Vec<i32> {
         self.order.fields.iter().filter(|f| f.transform == Transform::Identity).map(|f| f.source_id).collect()
     }
 
     /// Field ids of the columns whose bounds decide which files are opened.
-    pub fn key_ids(&self) -> Vec<i32> {
+    pub(super) fn key_ids(&self) -> Vec<i32> {
         let sources = self.spec.fields().iter().map(|f| f.source_id);
         sources.chain(self.order.fields.iter().map(|f| f.source_id)).collect()
     }
@@ -140,7 +142,7 @@ impl Layout {
     }
 
     /// For each top-level column its write default as an array of one value.
-    pub fn defaults(&self) -> Result<Vec<Option<ArrayRef>>> {
+    pub(super) fn defaults(&self) -> Result<Vec<Option<ArrayRef>>> {
         let fields = self.schema.as_struct().fields();
         fields
             .iter()
@@ -148,7 +150,10 @@ impl Layout {
             .map(|(field, column)| match &field.write_default {
                 None => Ok(None),
                 Some(Literal::Primitive(value)) => values::array_of_one(value, column.data_type()).map(Some),
-                Some(_) => Err(Error::new(Code::NotSupported, "a nested column has a write default").with("column", &field.name)),
+                Some(_) => {
+                    Err(Error::new(Code::NotSupported, "a nested column has a write default")
+                        .with("column", &field.name))
+                }
             })
             .collect()
     }
@@ -158,7 +163,7 @@ const NULLS_LAST: SortOptions = SortOptions { descending: false, nulls_first: fa
 
 impl Hidden {
     /// The column's values for a batch that begins with the table's columns.
-    pub fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
+    pub(super) fn evaluate(&self, batch: &RecordBatch) -> Result<ArrayRef> {
         transform::apply(&self.transform, &extract(batch, &self.path)?)
     }
 }
@@ -178,7 +183,9 @@ impl Builder<'_> {
             .map(|(field, kind)| {
                 transform::check(&field.transform, &field.name)?;
                 let Type::Primitive(kind) = kind.field_type.as_ref() else {
-                    return Err(Error::new(Code::NotSupported, "a partition value is not primitive").with("field", &field.name));
+                    return Err(
+                        Error::new(Code::NotSupported, "a partition value is not primitive").with("field", &field.name)
+                    );
                 };
                 let index = self.column(field.source_id, &field.transform, &format!("_partition.{}", field.name))?;
                 Ok(PartitionField { name: field.name.clone(), transform: field.transform, kind: kind.clone(), index })
@@ -206,8 +213,11 @@ impl Builder<'_> {
     /// The position of the transform's values: a table column where they stand there already, else a hidden one.
     fn column(&mut self, source_id: i32, transform: &Transform, name: &str) -> Result<usize> {
         let path = path_of(self.schema.as_struct(), source_id).ok_or_else(|| {
-            Error::new(Code::NotSupported, "a partition or sort field's source column is not in the schema, or not in structs only")
-                .with("source id", source_id)
+            Error::new(
+                Code::NotSupported,
+                "a partition or sort field's source column is not in the schema, or not in structs only",
+            )
+            .with("source id", source_id)
         })?;
         if let ([index], Transform::Identity) = (path.as_slice(), transform) {
             return Ok(*index);

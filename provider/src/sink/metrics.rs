@@ -29,7 +29,7 @@ pub(super) struct Observed {
 
 impl Observed {
     /// Widens the exact bounds of a string or binary column.
-    pub fn widen(&mut self, id: i32, array: &dyn Array) {
+    pub(super) fn widen(&mut self, id: i32, array: &dyn Array) {
         let ends = match array.data_type() {
             DataType::Utf8 => {
                 let array = array.as_string::<i32>();

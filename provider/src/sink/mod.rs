@@ -139,7 +139,9 @@ fn failed(what: &str) -> Error {
 /// A store's answer while data files are written.
 fn store_error(location: &str, error: object_store::Error) -> Error {
     let code = match &error {
-        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => Code::PermissionDenied,
+        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
+            Code::PermissionDenied
+        }
         _ => Code::StorageFailed,
     };
     Error::new(code, "a data file can't be stored").with("location", location).source(error)

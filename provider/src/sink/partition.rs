@@ -28,7 +28,7 @@ pub(super) struct PartitionValuesExec {
 }
 
 impl PartitionValuesExec {
-    pub fn new(input: Arc<dyn ExecutionPlan>, layout: Arc<Layout>) -> Self {
+    pub(super) fn new(input: Arc<dyn ExecutionPlan>, layout: Arc<Layout>) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&layout.working)),
             Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
@@ -80,7 +80,10 @@ impl ExecutionPlan for PartitionValuesExec {
         vec![false]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.pop().ok_or_else(|| plan_error("PartitionValuesExec has one child"))?;
         Ok(Arc::new(PartitionValuesExec::new(input, Arc::clone(&self.layout))))
     }

@@ -87,7 +87,7 @@ impl Properties {
     ///
     /// # Errors
     /// `invalid_config` for a value that can't be read, `not_supported` for a file format other than Parquet.
-    pub fn of(metadata: &TableMetadata) -> Result<Self> {
+    pub(super) fn of(metadata: &TableMetadata) -> Result<Self> {
         let map = metadata.properties();
         if let Some(format) = map.get("write.format.default").filter(|f| !f.eq_ignore_ascii_case("parquet")) {
             return Err(Error::new(Code::NotSupported, "only Parquet data files can be written")
@@ -117,14 +117,14 @@ impl Properties {
     }
 
     /// The false-positive rate of a column's bloom filter; `None` if it gets none. `lookup`: the column is a lookup key.
-    pub fn bloom(&self, column: &str, lookup: bool) -> Option<f64> {
+    pub(super) fn bloom(&self, column: &str, lookup: bool) -> Option<f64> {
         let wanted = self.bloom_enabled.get(column).copied().unwrap_or(lookup);
         wanted.then(|| self.bloom_fpp.get(column).copied().unwrap_or(BLOOM_FPP))
     }
 
     /// The mode of a column. `position` counts the schema's primitive columns from 0; `key`: the column is a sort key
     /// or a partition's source, whose bounds are kept by default.
-    pub fn mode(&self, column: &str, position: usize, key: bool) -> Mode {
+    pub(super) fn mode(&self, column: &str, position: usize, key: bool) -> Mode {
         if let Some(mode) = self.metrics.get(column) {
             return *mode;
         }

@@ -30,15 +30,15 @@ const DELETIONS: usize = 16;
 pub(super) struct Resolve(Arc<dyn Fn(&str) -> Result<Located> + Send + Sync>);
 
 impl Resolve {
-    pub fn new(resolve: impl Fn(&str) -> Result<Located> + Send + Sync + 'static) -> Self {
+    pub(super) fn new(resolve: impl Fn(&str) -> Result<Located> + Send + Sync + 'static) -> Self {
         Resolve(Arc::new(resolve))
     }
 
-    pub fn by(stores: Stores) -> Self {
+    pub(super) fn by(stores: Stores) -> Self {
         Resolve::new(move |location| stores.resolve(location))
     }
 
-    pub fn resolve(&self, location: &str) -> Result<Located> {
+    pub(super) fn resolve(&self, location: &str) -> Result<Located> {
         (self.0)(location)
     }
 }
@@ -89,7 +89,7 @@ pub(super) enum Proof {
 }
 
 impl Run {
-    pub fn new(id: uuid::Uuid, resolve: Resolve) -> Self {
+    pub(super) fn new(id: uuid::Uuid, resolve: Resolve) -> Self {
         let (writers, ended) = channel(1);
         let state = State {
             stage: Stage::Planned,
@@ -102,7 +102,7 @@ impl Run {
     }
 
     /// Begins; a run is run once.
-    pub fn begin(&self) -> Result<()> {
+    pub(super) fn begin(&self) -> Result<()> {
         let mut state = self.state.lock();
         if state.stage != Stage::Planned {
             return Err(Error::new(Code::Internal, "a sink's plan can be executed once only"));
@@ -112,12 +112,12 @@ impl Run {
     }
 
     /// A writing task's token: the run isn't over before it is dropped.
-    pub fn writer(&self) -> Result<Sender<()>> {
+    pub(super) fn writer(&self) -> Result<Sender<()>> {
         self.state.lock().writers.clone().ok_or_else(over)
     }
 
     /// Puts a location on the list, before anything is stored there.
-    pub fn stage(&self, location: &str) -> Result<()> {
+    pub(super) fn stage(&self, location: &str) -> Result<()> {
         let mut state = self.state.lock();
         if state.writers.is_none() {
             return Err(over());
@@ -126,12 +126,12 @@ impl Run {
         Ok(())
     }
 
-    pub fn add(&self, file: DataFile) {
+    pub(super) fn add(&self, file: DataFile) {
         self.state.lock().files.push(file);
     }
 
     /// The files of a run that has written everything. From here on a run that is dropped keeps its files.
-    pub fn commit(&self) -> Vec<DataFile> {
+    pub(super) fn commit(&self) -> Vec<DataFile> {
         let mut state = self.state.lock();
         state.stage = Stage::Committing;
         state.writers = None;
@@ -141,24 +141,24 @@ impl Run {
         files
     }
 
-    pub fn done(&self, report: Report) {
+    pub(super) fn done(&self, report: Report) {
         let mut state = self.state.lock();
         state.stage = Stage::Done;
         state.report = Some(report);
     }
 
-    pub fn report(&self) -> Option<Report> {
+    pub(super) fn report(&self) -> Option<Report> {
         self.state.lock().report.clone()
     }
 
     /// Everything that may be stored.
-    pub fn staged(&self) -> Vec<String> {
+    pub(super) fn staged(&self) -> Vec<String> {
         self.state.lock().staged.clone()
     }
 
     /// Waits until no task writes any more, then deletes every file of the run. Returns those that could not be deleted.
     // @spec W9
-    pub async fn discard(&self, _proof: Proof) -> Vec<String> {
+    pub(super) async fn discard(&self, _proof: Proof) -> Vec<String> {
         let staged = {
             let mut state = self.state.lock();
             state.stage = Stage::Done;
@@ -179,7 +179,7 @@ impl Run {
     }
 
     /// Whether a run that is dropped now leaves files that are certainly in no table.
-    pub fn is_writing(&self) -> bool {
+    pub(super) fn is_writing(&self) -> bool {
         self.state.lock().stage == Stage::Writing
     }
 

@@ -101,7 +101,10 @@ fn library(transform: &Transform, array: &ArrayRef) -> Result<ArrayRef> {
     })
 }
 
-fn unary<T: ArrowPrimitiveType>(array: &ArrayRef, f: impl Fn(T::Native) -> T::Native) -> arrow::array::PrimitiveArray<T> {
+fn unary<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    f: impl Fn(T::Native) -> T::Native,
+) -> arrow::array::PrimitiveArray<T> {
     array.as_primitive::<T>().unary(f)
 }
 
@@ -122,8 +125,11 @@ fn over_days(array: &ArrayRef, f: impl Fn(i32) -> i32) -> Result<Int32Array> {
 fn hours(array: &ArrayRef) -> Result<Int32Array> {
     let fit = |hour: i64| {
         i32::try_from(hour).map_err(|_| {
-            Error::new(Code::IcebergDataWriteFailed, "a timestamp lies beyond the hours that a partition can be named for")
-                .with("hours since 1970", hour)
+            Error::new(
+                Code::IcebergDataWriteFailed,
+                "a timestamp lies beyond the hours that a partition can be named for",
+            )
+            .with("hours since 1970", hour)
         })
     };
     match array.data_type() {

@@ -24,7 +24,9 @@ pub(super) fn datum(array: &dyn Array, row: usize, kind: &PrimitiveType) -> Resu
         return Ok(None);
     }
     let unfit = || {
-        Error::new(Code::NotSupported, "a partition value can't be stored").with("arrow", array.data_type()).with("type", kind)
+        Error::new(Code::NotSupported, "a partition value can't be stored")
+            .with("arrow", array.data_type())
+            .with("type", kind)
     };
     let bytes = single_value(array, row).ok_or_else(unfit)?;
     Datum::try_from_bytes(&bytes, kind.clone()).map(Some).map_err(|e| unfit().source(e))

@@ -49,7 +49,7 @@ pub(super) struct WriteFilesExec {
 }
 
 impl WriteFilesExec {
-    pub fn new(
+    pub(super) fn new(
         input: Arc<dyn ExecutionPlan>,
         layout: Arc<Layout>,
         settings: Arc<Settings>,
@@ -144,7 +144,8 @@ impl Task {
     fn key(&self, keys: &[ArrayRef], row: usize) -> Result<Option<OwnedRow>> {
         let Some(converter) = &self.converter else { return Ok(None) };
         let one: Vec<ArrayRef> = keys.iter().map(|k| k.slice(row, 1)).collect();
-        let rows = converter.convert_columns(&one).map_err(|e| failed("partition values can't be compared").source(e))?;
+        let rows =
+            converter.convert_columns(&one).map_err(|e| failed("partition values can't be compared").source(e))?;
         Ok(Some(rows.row(0).owned()))
     }
 
@@ -212,7 +213,12 @@ impl Task {
 }
 
 /// The manifest's view of a file that was written (W5).
-fn data_file(layout: &Layout, settings: &Settings, partition: Vec<Option<Datum>>, written: &Written) -> Result<DataFile> {
+fn data_file(
+    layout: &Layout,
+    settings: &Settings,
+    partition: Vec<Option<Datum>>,
+    written: &Written,
+) -> Result<DataFile> {
     let metrics = metrics::of(&written.metadata, &layout.schema, &settings.modes, &written.observed);
     let order_id = if layout.order.is_unsorted() { 0 } else { layout.order.order_id };
     DataFileBuilder::default()
@@ -263,7 +269,11 @@ impl DisplayAs for WriteFilesExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let p = &self.layout.properties;
         let codec = p.compression.to_string().to_lowercase();
-        write!(f, "WriteFilesExec: format=parquet, codec={codec}, target_bytes={}, location={}", p.target_file_bytes, p.data_location)
+        write!(
+            f,
+            "WriteFilesExec: format=parquet, codec={codec}, target_bytes={}, location={}",
+            p.target_file_bytes, p.data_location
+        )
     }
 }
 
@@ -296,7 +306,10 @@ impl ExecutionPlan for WriteFilesExec {
         vec![&self.input]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.pop().ok_or_else(|| plan_error("WriteFilesExec has one child"))?;
         Ok(Arc::new(WriteFilesExec::new(
             input,

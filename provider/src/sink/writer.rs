@@ -61,7 +61,7 @@ pub(super) struct Written {
 
 impl FileWriter {
     /// Opens a file at `location`. Nothing is stored before the first part is full or the file is finished.
-    pub fn open(
+    pub(super) fn open(
         settings: &Arc<Settings>,
         location: String,
         located: Located,
@@ -70,7 +70,8 @@ impl FileWriter {
     ) -> Result<Self> {
         let segments = Segments::default();
         let root = settings.parquet.root_schema_ptr();
-        let parquet = SerializedFileWriter::new(segments.clone(), root, Arc::clone(&settings.writer)).map_err(encoding)?;
+        let parquet =
+            SerializedFileWriter::new(segments.clone(), root, Arc::clone(&settings.writer)).map_err(encoding)?;
         let factory = ArrowRowGroupWriterFactory::new(&parquet, Arc::clone(&settings.columns));
         Ok(FileWriter {
             settings: Arc::clone(settings),
@@ -92,7 +93,7 @@ impl FileWriter {
     /// Encodes rows; stores row groups as they are full. Afterwards [`Self::is_full`] may hold: write no more then.
     ///
     /// Returns how many of the rows were taken: a file that is full takes no more.
-    pub async fn write(&mut self, batch: &RecordBatch) -> Result<usize> {
+    pub(super) async fn write(&mut self, batch: &RecordBatch) -> Result<usize> {
         let mut taken = 0;
         for part in slices(batch, (self.group_limit() / 8).clamp(16 << 10, BATCH_BYTES)) {
             if self.is_full() {
@@ -105,7 +106,8 @@ impl FileWriter {
             let full = size >= limit || self.rows_in_group >= self.settings.row_group_rows;
             // A pool without room ends the row group early. Below an eighth of its size it would be too small to be
             // worth it, and what is held by then is little.
-            let crowded = self.reservation.try_resize(memory).is_err() && size >= limit.min(self.settings.row_group_bytes) / 8;
+            let crowded =
+                self.reservation.try_resize(memory).is_err() && size >= limit.min(self.settings.row_group_bytes) / 8;
             if full || crowded {
                 self.flush().await?;
             }
@@ -114,12 +116,12 @@ impl FileWriter {
     }
 
     /// Whether the file has reached its target size.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.parquet.bytes_written() as u64 >= self.settings.target_file_bytes
     }
 
     /// Writes what is left and the footer, and completes the upload.
-    pub async fn finish(mut self) -> Result<Written> {
+    pub(super) async fn finish(mut self) -> Result<Written> {
         match self.complete().await {
             Ok(metadata) => Ok(Written {
                 location: self.location,
@@ -136,7 +138,7 @@ impl FileWriter {
     }
 
     /// Gives the file up: parts that were stored are removed, as far as the store lets us.
-    pub async fn abort(mut self) {
+    pub(super) async fn abort(mut self) {
         self.upload.abort().await;
     }
 

@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef, AsArray, FixedSizeBinaryArray};
 use arrow::compute::kernels::cmp::distinct;
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{
-    ArrowTimestampType, DataType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
-    TimestampSecondType,
+    ArrowTimestampType, DataType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
 };
 use arrow::util::display::FormatOptions;
 
@@ -36,7 +36,9 @@ pub(super) fn rule(from: &DataType, to: &DataType) -> Option<Rule> {
     match (from, to) {
         (T::Null, _) => Some(Rule::Exact),
         (T::Dictionary(_, value), _) => rule(value, to).map(|r| if r == Rule::Same { Rule::Exact } else { r }),
-        (T::RunEndEncoded(_, value), _) => rule(value.data_type(), to).map(|r| if r == Rule::Same { Rule::Exact } else { r }),
+        (T::RunEndEncoded(_, value), _) => {
+            rule(value.data_type(), to).map(|r| if r == Rule::Same { Rule::Exact } else { r })
+        }
         (T::Utf8 | T::LargeUtf8 | T::Utf8View, T::Utf8 | T::LargeUtf8) => Some(Rule::Exact),
         (T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_), T::Binary | T::LargeBinary) => {
             Some(Rule::Exact)

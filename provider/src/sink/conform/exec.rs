@@ -30,7 +30,12 @@ pub(in crate::sink) struct ConformExec {
 }
 
 impl ConformExec {
-    pub fn new(input: Arc<dyn ExecutionPlan>, conform: Arc<Conform>, table: String, progress: Arc<Progress>) -> Self {
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        conform: Arc<Conform>,
+        table: String,
+        progress: Arc<Progress>,
+    ) -> Self {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(conform.schema())),
             datafusion::physical_plan::Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
@@ -72,7 +77,10 @@ impl ExecutionPlan for ConformExec {
         vec![false]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.pop().ok_or_else(|| plan_error("ConformExec has one child"))?;
         Ok(Arc::new(ConformExec::new(input, Arc::clone(&self.conform), self.table.clone(), Arc::clone(&self.progress))))
     }

@@ -85,7 +85,8 @@ fn values_are_checked_where_types_are_not_enough() {
     assert_eq!(one(big, Field::new("n", DataType::Int32, true)).unwrap_err().code(), Code::IcebergDataWriteFailed);
     let huge: ArrayRef = Arc::new(UInt64Array::from(vec![u64::MAX]));
     assert_eq!(one(huge, Field::new("n", DataType::Int64, true)).unwrap_err().code(), Code::IcebergDataWriteFailed);
-    let cents = || Arc::new(Decimal128Array::from(vec![1050, 1055]).with_precision_and_scale(10, 2).unwrap()) as ArrayRef;
+    let cents =
+        || Arc::new(Decimal128Array::from(vec![1050, 1055]).with_precision_and_scale(10, 2).unwrap()) as ArrayRef;
     assert!(one(cents(), Field::new("d", DataType::Decimal128(12, 3), true)).is_ok());
     assert_eq!(
         one(cents(), Field::new("d", DataType::Decimal128(10, 1), true)).unwrap_err().code(),

@@ -32,7 +32,7 @@ pub(in crate::sink) struct ExternalSortExec {
 }
 
 impl ExternalSortExec {
-    pub fn new(
+    pub(crate) fn new(
         input: Arc<dyn ExecutionPlan>,
         layout: Arc<Layout>,
         ordering: LexOrdering,
@@ -82,7 +82,10 @@ impl ExecutionPlan for ExternalSortExec {
         vec![&self.input]
     }
 
-    fn with_new_children(self: Arc<Self>, mut children: Vec<Arc<dyn ExecutionPlan>>) -> DfResult<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> DfResult<Arc<dyn ExecutionPlan>> {
         let input = children.pop().ok_or_else(|| plan_error("ExternalSortExec has one child"))?;
         let (layout, ordering) = (Arc::clone(&self.layout), self.ordering.clone());
         Ok(Arc::new(ExternalSortExec::new(input, layout, ordering, self.needs.clone())))
@@ -97,7 +100,9 @@ impl ExecutionPlan for ExternalSortExec {
         let sorter = Sorter::new(Arc::clone(&schema), keys, budget, &context, partition, spilled);
         let input = self.input.execute(partition, context)?;
         let rows = stream::once(sort(input, sorter))
-            .map_ok(|sorted| stream::try_unfold(sorted, |mut sorted| async move { Ok(sorted.next().await?.map(|b| (b, sorted))) }))
+            .map_ok(|sorted| {
+                stream::try_unfold(sorted, |mut sorted| async move { Ok(sorted.next().await?.map(|b| (b, sorted))) })
+            })
             .try_flatten()
             .inspect_ok(move |batch| baseline.record_output(batch.num_rows()));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))

@@ -35,14 +35,16 @@ struct Cursor {
 
 impl Merge {
     /// Opens the streams and reads their first batches.
-    pub async fn start(
+    pub(super) async fn start(
         schema: SchemaRef,
         keys: Keys,
         streams: Vec<SendableRecordBatchStream>,
         reservation: MemoryReservation,
     ) -> DfResult<Self> {
-        let cursors =
-            streams.into_iter().map(|stream| Cursor { stream, slot: 0, keys: None, sizes: Vec::new(), row: 0 }).collect();
+        let cursors = streams
+            .into_iter()
+            .map(|stream| Cursor { stream, slot: 0, keys: None, sizes: Vec::new(), row: 0 })
+            .collect();
         let mut merge = Merge { schema, keys, cursors, heap: Vec::new(), held: Vec::new(), _reservation: reservation };
         for cursor in 0..merge.cursors.len() {
             if merge.load(cursor).await? {
@@ -54,7 +56,7 @@ impl Merge {
     }
 
     /// The next rows: at most `bytes` of them unless it is one row, and at most `rows`.
-    pub async fn next(&mut self, bytes: u64, rows: usize) -> DfResult<Option<RecordBatch>> {
+    pub(super) async fn next(&mut self, bytes: u64, rows: usize) -> DfResult<Option<RecordBatch>> {
         let mut positions: Vec<(usize, usize)> = Vec::new();
         let mut taken = 0;
         while let Some(&top) = self.heap.first() {

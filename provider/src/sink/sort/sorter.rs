@@ -38,7 +38,7 @@ pub(super) struct Budget {
 
 impl Budget {
     /// Three fifths of the pool are shared by the sorting tasks; the rest is for the writers and for what feeds the sort.
-    pub fn of(context: &TaskContext, tasks: usize) -> Self {
+    pub(super) fn of(context: &TaskContext, tasks: usize) -> Self {
         let limit = match context.memory_pool().memory_limit() {
             MemoryLimit::Finite(limit) => limit / 5 * 3,
             _ => UNLIMITED,
@@ -82,18 +82,19 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    pub fn new(schema: &SchemaRef, keys: &[Key]) -> DfResult<Self> {
+    pub(super) fn new(schema: &SchemaRef, keys: &[Key]) -> DfResult<Self> {
         let fields = keys
             .iter()
             .map(|key| {
-                let field = schema.fields().get(key.index).ok_or_else(|| plan_error("a sort key is not in the schema"))?;
+                let field =
+                    schema.fields().get(key.index).ok_or_else(|| plan_error("a sort key is not in the schema"))?;
                 Ok(SortField::new_with_options(field.data_type().clone(), key.options))
             })
             .collect::<DfResult<_>>()?;
         Ok(Keys { columns: keys.iter().map(|k| k.index).collect(), converter: Arc::new(RowConverter::new(fields)?) })
     }
 
-    pub fn of(&self, batch: &RecordBatch) -> DfResult<Rows> {
+    pub(super) fn of(&self, batch: &RecordBatch) -> DfResult<Rows> {
         let columns: Vec<_> = self.columns.iter().filter_map(|c| batch.columns().get(*c)).cloned().collect();
         Ok(self.converter.convert_columns(&columns)?)
     }
@@ -107,7 +108,7 @@ pub(super) enum Sorted {
 
 impl Sorted {
     /// The next batch, of at most [`BATCH_BYTES`] unless it is one row.
-    pub async fn next(&mut self) -> DfResult<Option<RecordBatch>> {
+    pub(super) async fn next(&mut self) -> DfResult<Option<RecordBatch>> {
         match self {
             Sorted::InMemory(rows) => rows.next(),
             Sorted::Merged(merge) => merge.next(BATCH_BYTES, BATCH_ROWS).await,
@@ -116,7 +117,7 @@ impl Sorted {
 }
 
 impl Sorter {
-    pub fn new(
+    pub(super) fn new(
         schema: SchemaRef,
         keys: Keys,
         budget: Budget,
@@ -128,12 +129,13 @@ impl Sorter {
         // own share, and asks the pool all the same.
         let reservation = MemoryConsumer::new(format!("SinkSort[{partition}]")).register(context.memory_pool());
         let compression = context.session_config().spill_compression();
-        let spills = SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)).with_compression_type(compression);
+        let spills =
+            SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)).with_compression_type(compression);
         Sorter { schema, keys, budget, buffered: Vec::new(), bytes: 0, reservation, spills, runs: Vec::new() }
     }
 
     /// Takes rows in; spills what is buffered if there is no room for them.
-    pub async fn insert(&mut self, batch: RecordBatch) -> DfResult<()> {
+    pub(super) async fn insert(&mut self, batch: RecordBatch) -> DfResult<()> {
         if batch.num_rows() == 0 {
             return Ok(());
         }
@@ -151,7 +153,7 @@ impl Sorter {
     }
 
     /// All rows in order.
-    pub async fn finish(mut self) -> DfResult<Sorted> {
+    pub(super) async fn finish(mut self) -> DfResult<Sorted> {
         if self.runs.is_empty() {
             let rows = InMemory::new(std::mem::take(&mut self.buffered), self.reservation, BATCH_BYTES, BATCH_ROWS);
             return Ok(Sorted::InMemory(rows));
@@ -300,7 +302,9 @@ fn permutation(keys: &[Rows]) -> Vec<Position> {
     let mut order: Vec<(&[u8], Position)> = keys
         .iter()
         .enumerate()
-        .flat_map(|(batch, rows)| rows.iter().enumerate().map(move |(row, key)| (key.data(), (batch as u32, row as u32))))
+        .flat_map(|(batch, rows)| {
+            rows.iter().enumerate().map(move |(row, key)| (key.data(), (batch as u32, row as u32)))
+        })
         .collect();
     order.sort_unstable();
     order.into_iter().map(|(_, position)| position).collect()

@@ -46,7 +46,7 @@ pub(in crate::sink) struct Leaf {
 }
 
 impl Settings {
-    pub fn of(layout: &Layout) -> Result<Self> {
+    pub(crate) fn of(layout: &Layout) -> Result<Self> {
         let parquet = ArrowSchemaConverter::new().convert(&layout.columns).map_err(encoding)?;
         let parquet = SchemaDescriptor::new(Arc::new(with_uuids(parquet.root_schema(), layout)?));
         let modes = modes(layout, &parquet);
@@ -63,7 +63,8 @@ impl Settings {
             modes,
         };
         for (id, mode) in &made.modes {
-            let (Some(field), Some(path)) = (layout.schema.field_by_id(*id), path_of(layout.schema.as_struct(), *id)) else {
+            let (Some(field), Some(path)) = (layout.schema.field_by_id(*id), path_of(layout.schema.as_struct(), *id))
+            else {
                 continue;
             };
             let leaf = Leaf { id: *id, path };
@@ -126,7 +127,10 @@ fn writer_properties(layout: &Layout, parquet: &SchemaDescriptor) -> WriterPrope
             builder = builder
                 .set_column_bloom_filter_enabled(column.path().clone(), true)
                 .set_column_bloom_filter_fpp(column.path().clone(), fpp)
-                .set_column_bloom_filter_ndv(column.path().clone(), distinct_values(p.bloom_max_bytes, fpp, p.row_group_rows));
+                .set_column_bloom_filter_ndv(
+                    column.path().clone(),
+                    distinct_values(p.bloom_max_bytes, fpp, p.row_group_rows),
+                );
         }
     }
     builder.build()

@@ -25,11 +25,11 @@ const SEGMENT_BYTES: usize = 1 << 20;
 pub(super) struct Segments(Arc<Mutex<Vec<Vec<u8>>>>);
 
 impl Segments {
-    pub fn take(&self) -> Vec<Bytes> {
+    pub(super) fn take(&self) -> Vec<Bytes> {
         std::mem::take(&mut *self.0.lock()).into_iter().map(Bytes::from).collect()
     }
 
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.0.lock().iter().map(Vec::len).sum()
     }
 }
@@ -63,12 +63,13 @@ pub(super) struct Upload {
 }
 
 impl Upload {
-    pub fn new(located: Located) -> Self {
-        let writer = BufWriter::with_capacity(located.store, located.path, PART_BYTES).with_max_concurrency(PARTS_IN_FLIGHT);
+    pub(super) fn new(located: Located) -> Self {
+        let writer =
+            BufWriter::with_capacity(located.store, located.path, PART_BYTES).with_max_concurrency(PARTS_IN_FLIGHT);
         Upload { writer: Some(writer), bytes: 0 }
     }
 
-    pub async fn put(&mut self, bytes: Bytes, location: &str) -> Result<()> {
+    pub(super) async fn put(&mut self, bytes: Bytes, location: &str) -> Result<()> {
         self.bytes += bytes.len() as u64;
         match &mut self.writer {
             Some(writer) => writer.put(bytes).await.map_err(|e| store_error(location, e)),
@@ -76,7 +77,7 @@ impl Upload {
         }
     }
 
-    pub async fn finish(&mut self, location: &str) -> Result<()> {
+    pub(super) async fn finish(&mut self, location: &str) -> Result<()> {
         if let Some(writer) = &mut self.writer {
             writer.shutdown().await.map_err(|e| store_error(location, io_cause(e)))?;
             self.writer = None;
@@ -84,14 +85,14 @@ impl Upload {
         Ok(())
     }
 
-    pub async fn abort(&mut self) {
+    pub(super) async fn abort(&mut self) {
         if let Some(writer) = self.writer.take() {
             discard(writer).await;
         }
     }
 
     /// Bytes put so far.
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
