@@ -24,6 +24,7 @@ use crate::observe::Tally;
 use crate::storage::Env;
 
 pub use facts::{of_file, of_partition, to_scalar, to_value};
+pub(crate) use facts::{is_float, lower_bound, primitive, upper_bound};
 pub use groups::balance;
 pub use plan::{Plan, Request, plan};
 pub use task::{Piece, Task};
