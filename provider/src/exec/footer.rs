@@ -269,7 +269,7 @@ async fn read(task: &Task, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
 /// The last eight bytes must be a length that fits the file, and the magic: the decoder takes the length on trust.
 fn check(tail: &[u8], size: u64, io: &FileIo) -> Result<()> {
     let last = tail.last_chunk::<8>().ok_or_else(|| io.corrupt("the data file is too short to be Parquet"))?;
-    let footer = FooterTail::try_from(last).map_err(|e| io.parquet(e))?;
+    let footer = FooterTail::try_from(*last).map_err(|e| io.parquet(e))?;
     match footer.metadata_length() as u64 + 8 <= size {
         true => Ok(()),
         false => Err(io.corrupt("the data file's footer is longer than the file")),
