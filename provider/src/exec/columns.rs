@@ -16,14 +16,14 @@ use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema as ArrowSchema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
-use iceberg::spec::{Literal, Schema};
+use iceberg::spec::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 use super::footer::Footer;
 use crate::error::{Code, Error, Result};
 use crate::predicate::Value;
-use crate::scan::{Task, to_scalar, to_value};
+use crate::scan::{Task, primitive, to_scalar};
 use crate::schema::field_id;
 
 /// A file's columns as the Parquet reader gives them, and how each table column is made of them.
@@ -132,11 +132,12 @@ impl Reshape {
 /// The value of a column that the file doesn't have. Iceberg specification, "Column Projection": the partition's value,
 /// then the column's initial default, then null.
 pub(super) fn absent(field: i32, task: &Task, schema: &Schema) -> Option<Value> {
-    if let Some(value) = task.constant(field) {
+    let column = primitive(schema, field)?;
+    if let Some(value) = task.constant(field, column) {
         return value;
     }
     let default = schema.field_by_id(field)?.initial_default.as_ref()?;
-    to_value(&default.as_primitive_literal()?)
+    Value::from_literal(&default.as_primitive_literal()?, column)
 }
 
 fn constant(field: &Field, task: &Task, schema: &Schema) -> Result<ScalarValue> {
@@ -305,9 +306,11 @@ fn castable(from: &DataType, to: &DataType) -> bool {
 
 /// The default of a field that was added inside a column after the file was written.
 fn nested_default(field: &Field, schema: &Schema) -> Result<ScalarValue> {
-    let declared = field_id(field).and_then(|id| schema.field_by_id(id));
-    let value = declared.and_then(|d| d.initial_default.as_ref()).and_then(Literal::as_primitive_literal);
-    match value.as_ref().and_then(to_value) {
+    let value = field_id(field).and_then(|id| {
+        let default = schema.field_by_id(id)?.initial_default.as_ref()?;
+        Value::from_literal(&default.as_primitive_literal()?, primitive(schema, id)?)
+    });
+    match value {
         Some(value) => to_scalar(&value, field.data_type()).ok_or_else(|| {
             Error::new(Code::MetadataCorrupt, "a default does not fit its column's type").with("column", field.name())
         }),

@@ -12,64 +12,65 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::error::ArrowError;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
-use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowPredicate;
 
 use super::columns::Reshape;
 use super::prune::{FileFacts, Selection};
-use crate::predicate::{self, Op, Predicate};
-use crate::scan::{Task, View, of_partition, primitive};
+use crate::predicate::{self, Claim, Op, Predicate};
+use crate::scan::{Task, View, primitive};
 
 /// A condition that the source has promised to evaluate, over the table's columns.
 #[derive(Clone, Debug)]
 pub(super) struct Conjunct {
     pub(super) expr: Arc<dyn PhysicalExpr>,
-    /// Every row that satisfies `expr` satisfies this.
-    pub(super) predicate: Predicate,
-    /// The converse holds too.
-    exact: bool,
+    pub(super) claim: Claim,
     /// The table columns it reads, ascending.
     pub(super) columns: Vec<usize>,
 }
 
 impl Conjunct {
-    pub(super) fn new(expr: Arc<dyn PhysicalExpr>, view: &View) -> Self {
-        let converted = predicate::convert(&expr, &view.arrow, &view.schema);
-        let mut columns: Vec<usize> = collect_columns(&expr).iter().map(|column| column.index()).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        Conjunct { expr, predicate: converted.predicate, exact: converted.exact, columns }
+    /// The conjuncts of a filter over the view's columns.
+    pub(super) fn of(filter: &Arc<dyn PhysicalExpr>, view: &View) -> Vec<Self> {
+        let claims = predicate::convert_conjuncts(std::slice::from_ref(filter), &view.arrow, &view.schema);
+        let each = split_conjunction(filter).into_iter().zip(claims);
+        each.map(|(expr, claim)| {
+            let mut columns: Vec<usize> = collect_columns(expr).iter().map(|column| column.index()).collect();
+            columns.sort_unstable();
+            columns.dedup();
+            Conjunct { expr: Arc::clone(expr), claim, columns }
+        })
+        .collect()
     }
 
     /// Whether the manifest proves the condition for every row of a file.
     pub(super) fn proven_by_manifest(&self, task: &Task, view: &View) -> bool {
-        self.exact && holds_throughout(&self.predicate, task, view)
+        self.claim.exact && holds_throughout(&self.claim.predicate, task, view)
     }
 
     /// Whether the statistics of every selected row group prove the condition.
     pub(super) fn proven_by_groups(&self, facts: &FileFacts<'_>, selection: &Selection) -> bool {
-        let proven = |group: usize| self.predicate.must_match(&|field| facts.of_group(group, field));
-        self.exact && selection.iter().all(|(group, _)| proven(*group))
+        let proven = |group: usize| self.claim.predicate.must_match(&|field| facts.of_group(group, field));
+        self.claim.exact && selection.iter().all(|(group, _)| proven(*group))
     }
 
     /// It asks for one value or a few: tested first.
     pub(super) fn is_lookup(&self) -> bool {
-        matches!(self.predicate, Predicate::Compare { op: Op::Eq, .. } | Predicate::In { .. })
+        matches!(self.claim.predicate, Predicate::Compare { op: Op::Eq, .. } | Predicate::In { .. })
     }
 
     /// The condition as EXPLAIN prints it.
     pub(super) fn describe(&self, view: &View) -> String {
-        if !self.exact {
-            return fmt_sql(self.expr.as_ref()).to_string();
+        if !self.claim.exact {
+            return self.claim.text.clone();
         }
         let name = |field: i32| {
             let column = view.schema.name_by_field_id(field).map_or_else(|| format!("field {field}"), str::to_owned);
             (column, primitive(&view.schema, field).cloned())
         };
-        self.predicate.display(&name).to_string()
+        self.claim.predicate.display(&name).to_string()
     }
 }
 
@@ -78,10 +79,9 @@ pub(super) fn holds_throughout(predicate: &Predicate, task: &Task, view: &View) 
     if predicate.must_match(&|field| task.facts(&view.schema, field)) {
         return true;
     }
-    let partition = task.file().partition();
-    !task.spec.is_unpartitioned()
-        && predicate::project_strict(predicate, &task.spec, &view.schema)
-            .must_match(&|field| of_partition(partition, &task.spec, &view.schema, field))
+    let spec = &task.partitioning.spec;
+    !spec.is_unpartitioned()
+        && predicate::project_strict(predicate, spec, &view.schema).must_match(&|field| task.partition_facts(field))
 }
 
 /// A condition that the Parquet decoder tests before it decodes other columns.

@@ -50,7 +50,11 @@ pub async fn scan(
     let mut plan = scan::plan(view, &request).await?;
     let groups = file_groups(std::mem::take(&mut plan.groups));
     let statistics = plan.statistics.clone();
-    let url = view.env.stores.resolve(view.metadata.location())?.url;
+    // Files name their own stores; the node's URL is for display and must be one that the runtime knows.
+    let url = match plan.tasks.first() {
+        Some(task) => task.located.url.clone(),
+        None => view.env.stores.resolve(&view.metadata_location)?.url,
+    };
     let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache());
     let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers)));
     let config = FileScanConfigBuilder::new(url, Arc::new(source))

@@ -51,8 +51,7 @@ impl<'a> FileFacts<'a> {
         schema: &'a Schema,
         predicates: impl IntoIterator<Item = &'p Predicate>,
     ) -> Self {
-        let mut fields = BTreeSet::new();
-        predicates.into_iter().for_each(|predicate| fields_of(predicate, &mut fields));
+        let fields: BTreeSet<i32> = predicates.into_iter().flat_map(Predicate::fields).collect();
         let column = |field: i32| {
             let Some(table) = primitive(schema, field) else {
                 return Column::Opaque;
@@ -233,20 +232,6 @@ fn everywhere(value: Option<&Value>, rows: Option<u64>) -> Facts {
 
 fn is_top_level(schema: &Schema, field: i32) -> bool {
     schema.as_struct().fields().iter().any(|f| f.id == field)
-}
-
-fn fields_of(predicate: &Predicate, fields: &mut BTreeSet<i32>) {
-    match predicate {
-        Predicate::True | Predicate::False => {}
-        Predicate::And(all) | Predicate::Or(all) => all.iter().for_each(|p| fields_of(p, fields)),
-        Predicate::Compare { field, .. }
-        | Predicate::In { field, .. }
-        | Predicate::NotIn { field, .. }
-        | Predicate::IsNull { field }
-        | Predicate::IsNotNull { field } => {
-            fields.insert(*field);
-        }
-    }
 }
 
 /// The columns that a bloom filter could speak of.

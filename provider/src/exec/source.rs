@@ -14,7 +14,7 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, conjunction_opt, split_conjunction};
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, conjunction_opt};
 use datafusion::physical_expr_common::physical_expr::{is_dynamic_physical_expr, is_volatile};
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
@@ -78,7 +78,7 @@ impl IcebergSource {
             Predicate::And(all) => all.clone(),
             other => vec![other.clone()],
         };
-        let pushed = self.conjuncts.iter().map(|conjunct| conjunct.predicate.clone());
+        let pushed = self.conjuncts.iter().map(|conjunct| conjunct.claim.predicate.clone());
         let mut each: Vec<Predicate> = Vec::new();
         for predicate in planned.into_iter().chain(pushed) {
             if predicate != Predicate::True && !each.contains(&predicate) {
@@ -202,9 +202,8 @@ impl FileSource for IcebergSource {
                 answers.push(PushedDown::No);
                 continue;
             }
-            let each = split_conjunction(&filter).into_iter();
-            let each = each.map(|expr| Conjunct::new(Arc::clone(expr), &self.scan.view));
-            conjuncts.extend(each.filter(|conjunct| !self.proven(conjunct)));
+            let each = Conjunct::of(&filter, &self.scan.view);
+            conjuncts.extend(each.into_iter().filter(|conjunct| !self.proven(conjunct)));
             answers.push(PushedDown::Yes);
         }
         let promised = answers.iter().any(|answer| matches!(answer, PushedDown::Yes));

@@ -12,7 +12,6 @@ use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescriptor;
 
 use crate::predicate::{Facts, Value};
-use crate::scan::{is_float, lower_bound, upper_bound};
 
 /// A leaf column whose stored values can be compared with those of a table column.
 #[derive(Clone, Copy, Debug)]
@@ -48,7 +47,7 @@ impl Stored {
                 order == if kind == Kind::Decimal { SortOrder::SIGNED } else { SortOrder::UNSIGNED }
             }
         };
-        Some(Stored { leaf, kind, float: is_float(table), ordered })
+        Some(Stored { leaf, kind, float: matches!(table, PrimitiveType::Float | PrimitiveType::Double), ordered })
     }
 
     /// The facts of the column in one row group.
@@ -87,8 +86,8 @@ impl Stored {
 
     fn facts(&self, (lower, upper): (Option<Value>, Option<Value>), nulls: Option<u64>, rows: i64) -> Facts {
         Facts {
-            lower: lower.and_then(lower_bound),
-            upper: upper.and_then(upper_bound),
+            lower,
+            upper,
             nulls,
             nans: if self.float { None } else { Some(0) },
             rows: u64::try_from(rows).ok(),

@@ -19,12 +19,11 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use iceberg::spec::{SchemaRef, SnapshotRef, TableMetadata};
 
-use crate::metadata::Manifests;
+use crate::metadata::{Fetched, Manifests};
 use crate::observe::Tally;
 use crate::storage::Env;
 
-pub use facts::{of_file, of_partition, to_scalar, to_value};
-pub(crate) use facts::{is_float, lower_bound, primitive, upper_bound};
+pub(crate) use facts::{primitive, to_scalar};
 pub use groups::balance;
 pub use plan::{Plan, Request, plan};
 pub use task::{Piece, Task};
@@ -75,6 +74,12 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Counts what reading metadata asked of the store.
+    fn fetched(&mut self, fetched: Fetched) {
+        self.requests += fetched.requests;
+        self.bytes += fetched.bytes;
+    }
+
     /// Adds what another part of the same scan looked at.
     pub fn merge(&mut self, other: &Ledger) {
         self.manifests.merge(&other.manifests);

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use datafusion::common::Statistics;
 use datafusion::physical_expr::PhysicalExpr;
 use futures::stream::{StreamExt, TryStreamExt, iter};
-use iceberg::spec::{ManifestContentType, ManifestFile, ManifestStatus, PartitionSpecRef, PrimitiveType, Schema, Type};
+use iceberg::spec::{ManifestContentType, ManifestFile};
 
-use super::{Ledger, Piece, Task, View, balance, facts, statistics};
+use super::facts::{self, Partitioning};
+use super::{Ledger, Piece, Task, View, balance, statistics};
 use crate::error::{Code, Error, Result};
-use crate::metadata::Entry;
+use crate::metadata::{Entry, Fetched};
 use crate::observe::{Reason, Tally};
-use crate::predicate::{self, Predicate};
+use crate::predicate::{self, Claim, Predicate};
 
 /// Manifests read at the same time: enough to hide a store's latency, few enough to bound memory.
 const MANIFESTS_AT_ONCE: usize = 16;
@@ -34,7 +35,9 @@ pub struct Request<'a> {
 /// Which files a scan reads, how they are dealt out, and what was skipped.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What the filters say, as far as they are understood.
+    /// What each conjunct of the filters says, and why it says no more.
+    pub claims: Vec<Claim>,
+    /// All of them.
     pub predicate: Predicate,
     /// `(spec id, projected predicate)` for each spec that wrote a manifest of the snapshot.
     pub partition_predicates: Vec<(i32, String)>,
@@ -53,12 +56,14 @@ pub struct Plan {
 /// `not_supported` where the snapshot has delete files or a file to read isn't plain Parquet; otherwise what reading
 /// metadata gives.
 pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
-    let predicate = convert(view, request.filters);
+    let claims = predicate::convert_conjuncts(request.filters, &view.arrow, &view.schema);
+    let predicate = Predicate::and(claims.iter().map(|claim| claim.predicate.clone()));
     let snapshot = view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id());
-    let manifests = view.manifests.list(&view.metadata, snapshot).await?;
     let mut ledger = Ledger::default();
+    let (manifests, fetched) = view.manifests.list_counted(&view.metadata, snapshot).await?;
+    ledger.fetched(fetched);
 
-    refuse_deletes(view, &manifests).await?;
+    refuse_deletes(view, &manifests, &mut ledger).await?;
     let data: Vec<&ManifestFile> = manifests.iter().filter(|m| m.content == ManifestContentType::Data).collect();
     let specs = Projections::new(view, &predicate, &data)?;
     let kept = keep_manifests(view, &specs, data, &mut ledger).await?;
@@ -66,8 +71,9 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
     let tasks = enough(newest_first(tasks), request, &mut ledger.files);
 
     Ok(Plan {
+        claims,
         predicate,
-        partition_predicates: specs.display(view),
+        partition_predicates: specs.display(),
         groups: balance(&tasks, request.partitions),
         statistics: statistics::of(&tasks, &view.schema, &view.arrow, request.projection),
         tasks,
@@ -75,23 +81,9 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
     })
 }
 
-/// The conjunction of all filters.
-fn convert(view: &View, filters: &[Arc<dyn PhysicalExpr>]) -> Predicate {
-    let mut all: Vec<Predicate> = filters
-        .iter()
-        .map(|filter| predicate::convert(filter, &view.arrow, &view.schema).predicate)
-        .filter(|predicate| *predicate != Predicate::True)
-        .collect();
-    match all.len() {
-        0 => Predicate::True,
-        1 => all.remove(0),
-        _ => Predicate::And(all),
-    }
-}
-
 /// A predicate projected with every spec that wrote a manifest, once each.
 struct Projections {
-    by_spec: BTreeMap<i32, (PartitionSpecRef, Predicate)>,
+    by_spec: BTreeMap<i32, (Arc<Partitioning>, Predicate)>,
 }
 
 impl Projections {
@@ -104,39 +96,22 @@ impl Projections {
                         .with("spec", manifest.partition_spec_id)
                         .with("manifest", &manifest.manifest_path)
                 })?;
-                slot.insert((Arc::clone(spec), predicate::project(predicate, spec, &view.schema)));
+                let partitioning = Arc::new(Partitioning::new(spec, &view.schema));
+                slot.insert((partitioning, predicate::project(predicate, spec, &view.schema)));
             }
         }
         Ok(Projections { by_spec })
     }
 
-    fn of(&self, manifest: &ManifestFile) -> Result<&(PartitionSpecRef, Predicate)> {
+    fn of(&self, manifest: &ManifestFile) -> Result<&(Arc<Partitioning>, Predicate)> {
         self.by_spec
             .get(&manifest.partition_spec_id)
             .ok_or_else(|| Error::new(Code::Internal, "a manifest's spec was not projected"))
     }
 
-    fn display(&self, view: &View) -> Vec<(i32, String)> {
-        self.by_spec
-            .iter()
-            .map(|(id, (spec, projected))| {
-                let name = |field: i32| partition_field(spec, &view.schema, field);
-                (*id, projected.display(&name).to_string())
-            })
-            .collect()
-    }
-}
-
-/// The name and value type of a partition field.
-fn partition_field(spec: &PartitionSpecRef, schema: &Schema, field: i32) -> (String, Option<PrimitiveType>) {
-    let Some(field) = spec.fields().iter().find(|f| f.field_id == field) else {
-        return (format!("field {field}"), None);
-    };
-    let source = schema.field_by_id(field.source_id);
-    let result = source.and_then(|s| field.transform.result_type(&s.field_type).ok());
-    match result {
-        Some(Type::Primitive(result)) => (field.name.clone(), Some(result)),
-        _ => (field.name.clone(), None),
+    fn display(&self) -> Vec<(i32, String)> {
+        let each = self.by_spec.iter();
+        each.map(|(id, (spec, projected))| (*id, projected.display(&|field| spec.name(field)).to_string())).collect()
     }
 }
 
@@ -145,17 +120,20 @@ fn live_files(manifest: &ManifestFile) -> Option<u64> {
     Some(u64::from(manifest.added_files_count?) + u64::from(manifest.existing_files_count?))
 }
 
-fn live(entries: &[Entry]) -> impl Iterator<Item = usize> {
-    entries.iter().enumerate().filter(|(_, entry)| entry.status != ManifestStatus::Deleted).map(|(at, _)| at)
+/// A manifest's live files, read from it if need be: format version 1 may leave the counts out.
+async fn count_live(view: &View, manifest: &ManifestFile, ledger: &mut Ledger) -> Result<u64> {
+    if let Some(count) = live_files(manifest) {
+        return Ok(count);
+    }
+    let (entries, fetched) = view.manifests.entries_counted(&view.metadata, manifest).await?;
+    ledger.fetched(fetched);
+    Ok(entries.iter().filter(|entry| entry.is_live()).count() as u64)
 }
 
 /// Deletes are not applied yet, and a table is never read without them.
-async fn refuse_deletes(view: &View, manifests: &[ManifestFile]) -> Result<()> {
+async fn refuse_deletes(view: &View, manifests: &[ManifestFile], ledger: &mut Ledger) -> Result<()> {
     for manifest in manifests.iter().filter(|m| m.content == ManifestContentType::Deletes) {
-        let deletes = match live_files(manifest) {
-            Some(count) => count,
-            None => live(&view.manifests.entries(&view.metadata, manifest).await?).count() as u64,
-        };
+        let deletes = count_live(view, manifest, ledger).await?;
         if deletes > 0 {
             return Err(Error::new(Code::NotSupported, "tables with delete files cannot be read yet")
                 .with("table", &view.name)
@@ -175,24 +153,30 @@ async fn keep_manifests<'a>(
 ) -> Result<Vec<(&'a ManifestFile, Arc<Vec<Entry>>)>> {
     let mut kept = Vec::new();
     for manifest in manifests {
-        let (spec, projected) = specs.of(manifest)?;
+        let (partitioning, projected) = specs.of(manifest)?;
         let summaries = manifest.partitions.as_deref().unwrap_or_default();
-        if projected.may_match(&|field| facts::of_summary(summaries, spec, &view.schema, field)) {
+        if projected.may_match(&|field| partitioning.of_summaries(summaries, field)) {
             ledger.manifests.kept_more(1);
             kept.push(manifest);
             continue;
         }
         ledger.manifests.skip(Reason::PartitionSummary, 1);
-        let files = match live_files(manifest) {
-            Some(files) => files,
-            None => live(&view.manifests.entries(&view.metadata, manifest).await?).count() as u64,
-        };
+        let files = count_live(view, manifest, ledger).await?;
         ledger.files.skip(Reason::Manifest, files);
     }
-    let read = |manifest: &'a ManifestFile| async move {
-        Ok((manifest, view.manifests.entries(&view.metadata, manifest).await?))
-    };
-    iter(kept).map(read).buffered(MANIFESTS_AT_ONCE).try_collect().await
+    // Collected first: a closure that lives across an await would have to serve any lifetime.
+    let reads: Vec<_> = kept.into_iter().map(|manifest| read(view, manifest)).collect();
+    let read: Vec<_> = iter(reads).buffered(MANIFESTS_AT_ONCE).try_collect().await?;
+    let with_entries = read.into_iter().map(|(manifest, entries, fetched)| {
+        ledger.fetched(fetched);
+        (manifest, entries)
+    });
+    Ok(with_entries.collect())
+}
+
+async fn read<'a>(view: &View, manifest: &'a ManifestFile) -> Result<(&'a ManifestFile, Arc<Vec<Entry>>, Fetched)> {
+    let (entries, fetched) = view.manifests.entries_counted(&view.metadata, manifest).await?;
+    Ok((manifest, entries, fetched))
 }
 
 /// The files that may hold a matching row: first by their partition, then by their columns' bounds and counts.
@@ -205,29 +189,34 @@ fn keep_files(
 ) -> Result<Vec<Arc<Task>>> {
     let mut tasks = Vec::new();
     for (manifest, entries) in manifests {
-        let (spec, projected) = specs.of(manifest)?;
-        for at in live(&entries) {
-            let Some(Entry { file, .. }) = entries.get(at) else { continue };
-            let reason = if !projected
-                .may_match(&|field| facts::of_partition(file.partition(), spec, &view.schema, field))
-            {
-                Some(Reason::Partition)
-            } else if !predicate.may_match(&|field| facts::of_file(file, &view.schema, field)) {
-                Some(Reason::ColumnBounds)
-            } else {
-                None
-            };
-            match reason {
+        let (partitioning, projected) = specs.of(manifest)?;
+        for (at, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.is_live()) {
+            match skip(view, partitioning, projected, predicate, entry) {
                 Some(reason) => files.skip(reason, 1),
                 None => {
                     files.kept_more(1);
-                    let task = Task::new(&entries, at, spec, &view.env.stores, view.relocate.as_ref())?;
+                    let task = Task::new(&entries, at, partitioning, &view.env.stores, view.relocate.as_ref())?;
                     tasks.push(Arc::new(task));
                 }
             }
         }
     }
     Ok(tasks)
+}
+
+/// Why no row of a file can match, if none can.
+fn skip(
+    view: &View,
+    partitioning: &Partitioning,
+    projected: &Predicate,
+    predicate: &Predicate,
+    Entry { file, .. }: &Entry,
+) -> Option<Reason> {
+    if !projected.may_match(&|field| partitioning.of_tuple(file.partition(), field)) {
+        return Some(Reason::Partition);
+    }
+    let may_match = predicate.may_match(&|field| facts::of_file(file, &view.schema, field));
+    (!may_match).then_some(Reason::ColumnBounds)
 }
 
 fn newest_first(mut tasks: Vec<Arc<Task>>) -> Vec<Arc<Task>> {

@@ -3,13 +3,15 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use iceberg::spec::{DataFile, PartitionSpecRef, Schema, Transform};
+use iceberg::spec::{DataFile, PrimitiveLiteral, PrimitiveType, Schema, Transform};
 
 use crate::error::{Code, Error, Result};
 use crate::metadata::Entry;
 use crate::predicate::{Facts, Value};
-use crate::scan::{Relocation, facts};
 use crate::storage::{Located, Stores};
+
+use super::facts::{self, Partitioning};
+use super::Relocation;
 
 /// A data file that a scan reads, with everything its manifest says of it.
 #[derive(Clone, Debug)]
@@ -19,8 +21,8 @@ pub struct Task {
     /// Where the file is read from (after relocation).
     pub location: String,
     pub located: Located,
-    /// The spec that wrote the file's manifest.
-    pub spec: PartitionSpecRef,
+    /// By the spec that wrote the file's manifest.
+    pub(crate) partitioning: Arc<Partitioning>,
 }
 
 /// A task, or the row groups of it that start in a byte range.
@@ -46,7 +48,7 @@ impl Task {
     pub(super) fn new(
         entries: &Arc<Vec<Entry>>,
         at: usize,
-        spec: &PartitionSpecRef,
+        partitioning: &Arc<Partitioning>,
         stores: &Stores,
         relocate: Option<&Relocation>,
     ) -> Result<Task> {
@@ -60,7 +62,7 @@ impl Task {
         }
         let location = relocated(file.file_path(), relocate);
         let located = stores.resolve(&location)?;
-        Ok(Task { entries: Arc::clone(entries), at, location, located, spec: Arc::clone(spec) })
+        Ok(Task { entries: Arc::clone(entries), at, location, located, partitioning: Arc::clone(partitioning) })
     }
 
     /// The manifest entry.
@@ -89,14 +91,19 @@ impl Task {
         facts::of_file(self.file(), schema, field)
     }
 
-    /// The value that every row has in column `field`, if the partition tuple holds it (identity transform). The outer
-    /// `None`: the tuple doesn't hold it; the inner: it is null.
-    pub fn constant(&self, field: i32) -> Option<Option<Value>> {
+    /// What the partition tuple says of one of its fields.
+    pub fn partition_facts(&self, field: i32) -> Facts {
+        self.partitioning.of_tuple(self.file().partition(), field)
+    }
+
+    /// The value that every row has in column `field` of type `column`, if the partition tuple holds it (identity
+    /// transform). The outer `None`: the tuple doesn't hold it; the inner: it is null.
+    pub fn constant(&self, field: i32, column: &PrimitiveType) -> Option<Option<Value>> {
         let identity = |f: &iceberg::spec::PartitionField| f.source_id == field && f.transform == Transform::Identity;
-        let at = self.spec.fields().iter().position(identity)?;
+        let at = self.partitioning.spec.fields().iter().position(identity)?;
         match self.file().partition().fields().get(at)? {
             None => Some(None),
-            Some(literal) => Some(Some(facts::to_value(&literal.as_primitive_literal()?)?)),
+            Some(literal) => Some(Some(Value::from_literal(&literal.as_primitive_literal()?, column)?)),
         }
     }
 
@@ -107,16 +114,17 @@ impl Task {
 
     /// The first time-partition value, in days; coarse units become their first day.
     fn days(&self) -> Option<i64> {
-        self.spec.fields().iter().zip(self.file().partition().fields()).find_map(|(field, value)| {
-            let Value::Long(value) = facts::to_value(&value.as_ref()?.as_primitive_literal()?)? else {
-                return None;
+        self.partitioning.spec.fields().iter().zip(self.file().partition().fields()).find_map(|(field, value)| {
+            let value = match value.as_ref()?.as_primitive_literal()? {
+                PrimitiveLiteral::Int(value) => i64::from(value),
+                _ => return None,
             };
             match field.transform {
                 Transform::Day => Some(value),
                 Transform::Hour => Some(value.div_euclid(24)),
                 // Only the order matters, so a month may have 30.4 days and a year 365.25.
-                Transform::Month => Some(value.saturating_mul(304) / 10),
-                Transform::Year => Some(value.saturating_mul(36525) / 100),
+                Transform::Month => Some(value * 304 / 10),
+                Transform::Year => Some(value * 36525 / 100),
                 _ => None,
             }
         })
