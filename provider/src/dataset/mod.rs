@@ -178,6 +178,15 @@ impl Dataset {
         merged
     }
 
+    /// The same dataset that also remembers `paths` as kept as JSON text.
+    #[must_use]
+    pub fn with_json_paths(mut self, paths: &[String]) -> Dataset {
+        self.json.extend(paths.iter().cloned());
+        self.json.sort();
+        self.json.dedup();
+        self
+    }
+
     fn says_nothing(&self) -> bool {
         self.primary_timestamp.is_none() && self.lookup.is_none() && self.fields.is_empty() && self.schema.is_none()
     }

@@ -86,3 +86,8 @@ pub fn reports(plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanReport> {
     }
     reports
 }
+
+/// The report of a scan that planning alone can give.
+pub async fn explain(_view: &Arc<View>, _state: &dyn Session, _filters: &[Expr]) -> Result<ScanReport> {
+    Err(Error::new(Code::Internal, "stub"))
+}

@@ -9,3 +9,4 @@ mod warehouse;
 pub use external::External;
 pub use provider::{Access, IcebergTable};
 pub use warehouse::{CATALOG, DEFAULT_SCHEMA, Warehouse};
+pub(crate) use warehouse::ident;
