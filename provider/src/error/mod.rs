@@ -124,6 +124,8 @@ codes! {
     InputValueInvalid = "input_value_invalid": Rejected;
     /// An input path or pattern that matches nothing.
     InputNotFound = "input_not_found": NotFound;
+    /// A file or object that should be there is not.
+    FileNotFound = "file_not_found": NotFound;
     /// A store that answered with an error.
     StorageFailed = "storage_failed": Io;
     /// A store that refused access.

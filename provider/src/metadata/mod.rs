@@ -41,8 +41,10 @@ impl Manifests {
 }
 
 /// Parses a metadata file; names what cannot be read (code `metadata_corrupt`, `metadata_version_unsupported`).
-pub fn parse(_location: &str, _bytes: &[u8]) -> Result<TableMetadata> {
-    Err(Error::new(Code::Internal, "stub"))
+pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
+    serde_json::from_slice(bytes).map_err(|e| {
+        Error::new(Code::MetadataCorrupt, "the metadata cannot be read").with("file", location).with("cause", e)
+    })
 }
 
 /// Loads a table by the path of its directory or of one metadata file (`CREATE EXTERNAL TABLE … STORED AS ICEBERG`).
