@@ -1,11 +1,30 @@
 //! What does a table's metadata say at one snapshot?
+//!
+//! ```text
+//! directory ─ hint, probe, list ─▶ vN.metadata.json ─▶ snapshot ─▶ manifest list ─▶ manifests ─▶ entries
+//!               open                  parse                           Manifests: each read once
+//! ```
+
+mod avro;
+mod cache;
+mod manifests;
+mod open;
+mod parse;
+mod write;
 
 use std::sync::Arc;
 
-use iceberg::spec::{DataFile, ManifestFile, ManifestStatus, TableMetadata};
+use bytes::Bytes;
+use iceberg::spec::{DataFile, ManifestStatus, PartitionSpec, SchemaRef};
+use object_store::ObjectStoreExt;
 
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::storage::Stores;
+
+pub use manifests::Manifests;
+pub use open::open;
+pub use parse::parse;
+pub(crate) use write::{ManifestTarget, NewEntry, NewList, encoded_size, rebuild, write_list, write_manifest};
 
 /// One entry of a manifest, with everything inherited that the specification says is inherited.
 #[derive(Clone, Debug)]
@@ -21,34 +40,48 @@ pub struct Entry {
     pub file: DataFile,
 }
 
-/// Reads manifest lists and manifests, each once per process (bounded cache keyed by path: they never change).
+impl Entry {
+    /// Whether the file is part of the table at the snapshot whose manifest this is.
+    pub fn is_live(&self) -> bool {
+        self.status != ManifestStatus::Deleted
+    }
+}
+
+/// A manifest as it was read.
 #[derive(Clone, Debug)]
-pub struct Manifests;
+pub struct Manifest {
+    /// In file order, deleted ones included.
+    pub entries: Arc<Vec<Entry>>,
+    /// The schema the manifest was written under. Bounds of columns it does not have were dropped.
+    pub schema: SchemaRef,
+    /// The spec the manifest was written under; its field names are as Avro wants them.
+    pub spec: PartitionSpec,
+}
 
-impl Manifests {
-    /// A cache over `stores` that holds at most `limit` bytes.
-    pub fn new(_stores: Stores, _limit: usize) -> Self {
-        Manifests
-    }
-    /// The manifests of a snapshot; `snapshot_id: None` means no snapshot: none.
-    pub async fn list(&self, _metadata: &TableMetadata, _snapshot_id: Option<i64>) -> Result<Arc<Vec<ManifestFile>>> {
-        Err(Error::new(Code::Internal, "stub"))
-    }
-    /// The entries of a manifest, deleted ones included.
-    pub async fn entries(&self, _metadata: &TableMetadata, _manifest: &ManifestFile) -> Result<Arc<Vec<Entry>>> {
-        Err(Error::new(Code::Internal, "stub"))
+/// What a read asked of the store; zero when it was answered from memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fetched {
+    pub requests: u64,
+    pub bytes: u64,
+}
+
+impl std::ops::AddAssign for Fetched {
+    fn add_assign(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
     }
 }
 
-/// Parses a metadata file; names what cannot be read (code `metadata_corrupt`, `metadata_version_unsupported`).
-pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
-    serde_json::from_slice(bytes).map_err(|e| {
-        Error::new(Code::MetadataCorrupt, "the metadata cannot be read").with("file", location).with("cause", e)
-    })
-}
-
-/// Loads a table by the path of its directory or of one metadata file (`CREATE EXTERNAL TABLE … STORED AS ICEBERG`).
-/// Returns the metadata file's location and the metadata.
-pub async fn open(_stores: &Stores, _location: &str) -> Result<(String, TableMetadata)> {
-    Err(Error::new(Code::Internal, "stub"))
+/// One GET of a whole object; `None` if there is none.
+async fn fetch(stores: &Stores, location: &str) -> Result<Option<Bytes>> {
+    let located = stores.resolve(location)?;
+    let got = match located.store.get(&located.path).await {
+        Ok(got) => got.bytes().await,
+        Err(e) => Err(e),
+    };
+    match got {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(object_store::Error::NotFound { .. }) => Ok(None),
+        Err(e) => Err(crate::storage::error(location, e)),
+    }
 }
