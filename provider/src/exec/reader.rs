@@ -2,9 +2,12 @@
 //!
 //! ```text
 //!   asked for   ▓▓  ▓▓▓     ▓        ▓▓▓▓
-//!   requests    ───────     ─   1   ───────   neighbours share a request
+//!   requests    ───────     ─        ────     neighbours share a request
 //!   tail                              ▓▓▓▓▓▓  was read with the footer: costs nothing
 //! ```
+//!
+//! A request is one call of the store. A local file is read with one call for all ranges; a remote object is asked for each
+//! range by itself, some at a time.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +15,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use futures::stream::{StreamExt, TryStreamExt, iter};
+use object_store::ObjectStoreExt;
 use parking_lot::Mutex;
 use parquet::arrow::arrow_reader::ArrowReaderOptions;
 use parquet::arrow::async_reader::AsyncFileReader;
@@ -21,11 +26,14 @@ use parquet::file::metadata::ParquetMetaData;
 use super::report::Shared;
 use crate::error::{Code, Error, Result};
 use crate::scan::Task;
+use crate::storage::{self, Located};
 
 /// Ranges of a remote object that are closer than this share a request: a request costs about as much as a megabyte.
 const REMOTE_GAP: u64 = 1 << 20;
 /// The same for a local file, where another read costs about as much as copying a few pages.
 const LOCAL_GAP: u64 = 16 << 10;
+/// Requests to a remote object at the same time.
+const AT_ONCE: usize = 10;
 
 /// The end of a file (or all of it), kept from the request that read the footer.
 #[derive(Clone, Debug)]
@@ -46,7 +54,7 @@ impl Tail {
 #[derive(Clone, Debug)]
 pub(super) struct FileIo {
     task: Arc<Task>,
-    gap: u64,
+    local: bool,
     shared: Shared,
     tail: Option<Tail>,
 }
@@ -54,7 +62,7 @@ pub(super) struct FileIo {
 impl FileIo {
     pub(super) fn new(task: Arc<Task>, shared: Shared) -> Self {
         let local = task.located.url.as_str().starts_with("file:");
-        FileIo { task, gap: if local { LOCAL_GAP } else { REMOTE_GAP }, shared, tail: None }
+        FileIo { task, local, shared, tail: None }
     }
 
     pub(super) fn keep_tail(&mut self, tail: Option<Tail>) {
@@ -82,18 +90,23 @@ impl FileIo {
         if ranges.is_empty() {
             return Ok(Vec::new());
         }
-        let requests = coalesce(ranges, self.gap);
+        let requests = coalesce(ranges, if self.local { LOCAL_GAP } else { REMOTE_GAP });
         if requests.iter().any(|range| range.end > self.task.bytes()) {
             return Err(self.corrupt("the file's metadata points past its end"));
         }
         {
             let mut shared = self.shared.lock();
-            shared.ledger.requests += requests.len() as u64;
+            shared.ledger.requests += if self.local { 1 } else { requests.len() as u64 };
             shared.ledger.bytes += requests.iter().map(|range| range.end - range.start).sum::<u64>();
         }
-        let located = &self.task.located;
-        let answers =
-            located.store.get_ranges(&located.path, &requests).await.map_err(|e| self.failed(e))?;
+        let Located { store, path, .. } = &self.task.located;
+        let answers = if self.local {
+            store.get_ranges(path, &requests).await
+        } else {
+            let gets: Vec<_> = requests.iter().map(|range| store.get_range(path, range.clone())).collect();
+            iter(gets).buffered(AT_ONCE).try_collect().await
+        };
+        let answers: Vec<Bytes> = answers.map_err(|e| self.failed(e))?;
         ranges.iter().map(|range| self.pick(range, &requests, &answers)).collect()
     }
 
@@ -126,14 +139,10 @@ impl FileIo {
     }
 
     fn failed(&self, error: object_store::Error) -> Error {
-        let (code, what) = match &error {
-            object_store::Error::NotFound { .. } => (Code::DataFileCorrupt, "a data file of the table is missing"),
-            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-                (Code::PermissionDenied, "the store refused to read a data file")
-            }
-            _ => (Code::StorageFailed, "a data file could not be read"),
-        };
-        Error::new(code, what).with("file", &self.task.location).source(error)
+        if matches!(error, object_store::Error::NotFound { .. }) {
+            return self.corrupt("a data file of the table is missing").source(error);
+        }
+        storage::error(&self.task.location, error)
     }
 }
 

@@ -108,6 +108,8 @@ impl Scan {
             table: self.view.name.clone(),
             snapshot_id: self.view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id()),
             partition_predicates: self.plan.partition_predicates.clone(),
+            filtered: !self.plan.claims.is_empty() || residual.is_some(),
+            partitioned: !self.view.metadata.default_partition_spec().is_unpartitioned(),
             residual,
             ledger: self.ledger(),
         }
