@@ -1,28 +1,88 @@
 //! How do files become rows?
+//!
+//! A scan is a `DataSourceExec` whose source is ours: DataFusion sees files, statistics and filters as it does for plain
+//! Parquet, and everything between a file and its batches is done here, with the table's rules: columns by field id, rows
+//! pruned by evaluators that know null and NaN, every request counted.
+
+mod columns;
+mod filter;
+mod footer;
+mod opener;
+mod prune;
+mod reader;
+mod report;
+mod source;
+mod stored;
 
 use std::sync::Arc;
 
 use datafusion::catalog::Session;
+use datafusion::common::DFSchema;
+use datafusion::datasource::physical_plan::FileScanConfigBuilder;
+use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::error::{Code, Error, Result};
-use crate::scan::{ScanReport, View};
+use crate::scan::{self, Request, ScanReport, View};
+
+use footer::Footers;
+use report::Scan;
+use source::{IcebergSource, file_groups};
 
 /// Plans a scan of `view` and returns the plan node that runs it: the whole of `TableProvider::scan`.
 /// `projection` indexes the view's Arrow schema; `filters` are logical, already coerced.
 pub async fn scan(
-    _view: &Arc<View>,
-    _state: &dyn Session,
-    _projection: Option<&Vec<usize>>,
-    _filters: &[Expr],
-    _limit: Option<usize>,
+    view: &Arc<View>,
+    state: &dyn Session,
+    projection: Option<&Vec<usize>>,
+    filters: &[Expr],
+    limit: Option<usize>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    Err(Error::new(Code::Internal, "stub"))
+    let filters = physical(view, state, filters)?;
+    let request = Request {
+        filters: &filters,
+        projection: projection.map(Vec::as_slice),
+        limit,
+        partitions: state.config().target_partitions(),
+    };
+    let mut plan = scan::plan(view, &request).await?;
+    let groups = file_groups(std::mem::take(&mut plan.groups));
+    let statistics = plan.statistics.clone();
+    // Files name their own stores; the node's URL is for display and must be one that the runtime knows.
+    let url = match plan.tasks.first() {
+        Some(task) => task.located.url.clone(),
+        None => view.env.stores.resolve(&view.metadata_location)?.url,
+    };
+    let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache());
+    let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers)));
+    let config = FileScanConfigBuilder::new(url, Arc::new(source))
+        .with_file_groups(groups)
+        .with_statistics(statistics)
+        .with_limit(limit.filter(|_| filters.is_empty()))
+        .with_projection_indices(projection.cloned())
+        .map_err(|e| Error::new(Code::Internal, "the projection does not fit the table").source(e))?
+        .build();
+    Ok(DataSourceExec::from_data_source(config))
+}
+
+/// The filters as physical expressions over the view's columns. One that can't be made is left out: filters only prune
+/// here, and the plan above evaluates each.
+fn physical(view: &View, state: &dyn Session, filters: &[Expr]) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    let schema = DFSchema::try_from(Arc::clone(&view.arrow))
+        .map_err(|e| Error::new(Code::Internal, "the table's columns have no unique names").source(e))?;
+    Ok(filters.iter().filter_map(|filter| state.create_physical_expr(filter.clone(), &schema).ok()).collect())
 }
 
 /// The reports of all our scans in a physical plan, in pre-order. Levels that only execution knows are filled once the
-/// plan has run to its end.
-pub fn reports(_plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanReport> {
-    Vec::new()
+/// plan has run to its end; a plan that ran twice reports its last run.
+pub fn reports(plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanReport> {
+    let mut reports = Vec::new();
+    let mut rest = vec![plan];
+    while let Some(node) = rest.pop() {
+        reports.extend(IcebergSource::of(node).map(IcebergSource::report));
+        rest.extend(node.children().into_iter().rev());
+    }
+    reports
 }

@@ -1,13 +1,32 @@
 //! Which files can hold a matching row?
+//!
+//! ```text
+//! manifest list ── partition summaries ──▶ manifests ── tuple, then bounds ──▶ files ──▶ balanced groups
+//!   58 files in 1                              1                                  3          2 partitions
+//! ```
+//!
+//! Planning reads metadata only and never opens a data file. Whatever it leaves out is counted in the [`Ledger`] in the
+//! same motion, so that the numbers EXPLAIN prints are the numbers the plan was made of.
+
+mod facts;
+mod groups;
+mod plan;
+mod statistics;
+mod task;
 
 use std::sync::Arc;
 
 use arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use iceberg::spec::{SchemaRef, SnapshotRef, TableMetadata};
 
-use crate::metadata::Manifests;
+use crate::metadata::{Fetched, Manifests};
 use crate::observe::Tally;
 use crate::storage::Env;
+
+pub(crate) use facts::{primitive, to_scalar};
+pub use groups::balance;
+pub use plan::{Plan, Request, plan};
+pub use task::{Piece, Task};
 
 /// Reads files under `to` although the metadata names `from`.
 #[derive(Clone, Debug)]
@@ -37,18 +56,41 @@ pub struct View {
 /// What a scan looked at, level by level.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
+    /// Manifests of data files.
     pub manifests: Tally,
+    /// Live data files of the snapshot.
     pub files: Tally,
     pub delete_files: Tally,
     /// Of opened files.
     pub row_groups: Tally,
-    /// Distinct data pages of the columns read, in kept row groups.
+    /// Distinct data pages of the columns read, in kept row groups of files that have a page index.
     pub pages: Tally,
+    /// Of kept row groups.
     pub rows: Tally,
     /// Bytes asked of the store by planning and by reading data files.
     pub bytes: u64,
     /// Requests sent to the store by planning and by reading data files.
     pub requests: u64,
+}
+
+impl Ledger {
+    /// Counts what reading metadata asked of the store.
+    fn fetched(&mut self, fetched: Fetched) {
+        self.requests += fetched.requests;
+        self.bytes += fetched.bytes;
+    }
+
+    /// Adds what another part of the same scan looked at.
+    pub fn merge(&mut self, other: &Ledger) {
+        self.manifests.merge(&other.manifests);
+        self.files.merge(&other.files);
+        self.delete_files.merge(&other.delete_files);
+        self.row_groups.merge(&other.row_groups);
+        self.pages.merge(&other.pages);
+        self.rows.merge(&other.rows);
+        self.bytes += other.bytes;
+        self.requests += other.requests;
+    }
 }
 
 /// The same as EXPLAIN shows, as data (E2).

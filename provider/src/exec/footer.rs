@@ -1,0 +1,277 @@
+//! What does a data file say of itself?
+//!
+//! A footer (with the page index) is read and parsed once per process: it is kept in the runtime's file metadata cache,
+//! which is bounded in bytes (`datafusion.runtime.metadata_cache_limit`). A cold file costs one request, whose bytes also
+//! serve the page index, bloom filters near the end, and all of a small file.
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::{Arc, Weak};
+
+use arrow::datatypes::SchemaRef;
+use chrono::DateTime;
+use datafusion::execution::cache::cache_manager::{CachedFileMetadataEntry, FileMetadata, FileMetadataCache};
+use object_store::ObjectMeta;
+use object_store::path::Path;
+use parking_lot::Mutex;
+use parquet::DecodeResult;
+use parquet::bloom_filter::Sbbf;
+use parquet::file::metadata::{FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
+use tokio::sync::OnceCell;
+
+use super::columns::Layout;
+use super::reader::{FileIo, Tail};
+use crate::error::{Code, Error, Result};
+use crate::scan::Task;
+
+/// Files up to this size are read whole by their first request: the rest costs less than another round trip.
+const WHOLE: u64 = 1 << 20;
+/// What the first request reads of a larger file: footers with page index and bloom filters seldom need more.
+const TAIL: u64 = 512 << 10;
+
+/// A file's footer, and where each table column stands in the file.
+pub(super) struct Footer {
+    pub(super) metadata: Arc<ParquetMetaData>,
+    /// Root column of each top-level field id.
+    roots: HashMap<i32, usize>,
+    /// The leaf of each root column that is one leaf and not repeated.
+    leaves: Vec<Option<usize>>,
+    /// The adaption to the table schema that was asked for last.
+    layout: Mutex<Option<(SchemaRef, Arc<Layout>)>>,
+    size: usize,
+}
+
+impl Footer {
+    fn new(metadata: ParquetMetaData, task: &Task) -> Result<Self> {
+        let schema = metadata.file_metadata().schema_descr();
+        let fields = schema.root_schema().get_fields();
+        let mut roots = HashMap::with_capacity(fields.len());
+        for (root, field) in fields.iter().enumerate() {
+            let info = field.get_basic_info();
+            if info.has_id() && roots.insert(info.id(), root).is_some() {
+                return Err(Error::new(Code::DataFileCorrupt, "two columns of a data file have the same field id")
+                    .with("id", info.id())
+                    .with("file", &task.location));
+            }
+        }
+        if roots.is_empty() && !fields.is_empty() {
+            return Err(Error::new(Code::NotSupported, "data files without field ids cannot be read yet")
+                .with("file", &task.location)
+                .help("rewrite the file with a writer that knows Iceberg"));
+        }
+        let mut leaves = vec![None; fields.len()];
+        for leaf in 0..schema.num_columns() {
+            let root = schema.get_column_root_idx(leaf);
+            if let (Some(slot), true) = (leaves.get_mut(root), schema.get_column_root(leaf).is_primitive()) {
+                *slot = (schema.column(leaf).max_rep_level() == 0).then_some(leaf);
+            }
+        }
+        // The layout is filled in later; it is some hundred bytes a column.
+        let size = metadata.memory_size() + fields.len() * 512;
+        Ok(Footer { metadata: Arc::new(metadata), roots, leaves, layout: Mutex::new(None), size })
+    }
+
+    /// The root column that holds a top-level field.
+    pub(super) fn root(&self, field: i32) -> Option<usize> {
+        self.roots.get(&field).copied()
+    }
+
+    /// The leaf column that holds a top-level field of single values.
+    pub(super) fn leaf(&self, field: i32) -> Option<usize> {
+        self.leaves.get(self.root(field)?).copied().flatten()
+    }
+
+    /// The adaption of the file's columns to a table schema; the last one is kept.
+    pub(super) fn layout(&self, table: &SchemaRef, make: impl FnOnce() -> Result<Layout>) -> Result<Arc<Layout>> {
+        if let Some((schema, layout)) = &*self.layout.lock()
+            && (Arc::ptr_eq(schema, table) || schema == table)
+        {
+            return Ok(Arc::clone(layout));
+        }
+        let layout = Arc::new(make()?);
+        *self.layout.lock() = Some((Arc::clone(table), Arc::clone(&layout)));
+        Ok(layout)
+    }
+}
+
+impl FileMetadata for Footer {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn memory_size(&self) -> usize {
+        self.size
+    }
+
+    fn extra_info(&self) -> HashMap<String, String> {
+        HashMap::from([("page_index".to_owned(), self.metadata.offset_index().is_some().to_string())])
+    }
+}
+
+/// A bloom filter, as an entry of the same cache.
+struct Bloom(Arc<Sbbf>);
+
+impl FileMetadata for Bloom {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn memory_size(&self) -> usize {
+        self.0.num_blocks() * 32 + 64
+    }
+
+    fn extra_info(&self) -> HashMap<String, String> {
+        HashMap::from([("bloom_filter".to_owned(), "true".to_owned())])
+    }
+}
+
+/// The process's footers and bloom filters.
+pub(super) struct Footers {
+    cache: Arc<dyn FileMetadataCache>,
+    /// Footers being read now: pieces of one file share the request.
+    loading: Mutex<HashMap<Path, Weak<OnceCell<Arc<Footer>>>>>,
+}
+
+impl Footers {
+    pub(super) fn new(cache: Arc<dyn FileMetadataCache>) -> Self {
+        Footers { cache, loading: Mutex::new(HashMap::new()) }
+    }
+
+    /// The footer of a file. What was read beyond it stays in `io`.
+    pub(super) async fn load(&self, task: &Task, io: &mut FileIo) -> Result<Arc<Footer>> {
+        let key = key(task, "");
+        if let Some(footer) = self.cached(&key, task) {
+            return Ok(footer);
+        }
+        let cell = self.flight(&key);
+        let mut tail = None;
+        let read = async {
+            let (metadata, rest) = read(task, io).await?;
+            tail = Some(rest);
+            let footer = Arc::new(Footer::new(metadata, task)?);
+            self.cache.put(&key, entry(&key, task, Arc::clone(&footer) as _));
+            Ok::<_, Error>(footer)
+        };
+        let footer = cell.get_or_try_init(|| read).await.map(Arc::clone);
+        self.loading.lock().remove(&key);
+        io.keep_tail(tail);
+        footer
+    }
+
+    fn cached(&self, key: &Path, task: &Task) -> Option<Arc<Footer>> {
+        let entry = self.cache.get(key).filter(|entry| entry.meta.size == task.bytes())?;
+        let metadata: Arc<dyn Any + Send + Sync> = entry.file_metadata;
+        metadata.downcast().ok()
+    }
+
+    fn flight(&self, key: &Path) -> Arc<OnceCell<Arc<Footer>>> {
+        let mut loading = self.loading.lock();
+        if let Some(cell) = loading.get(key).and_then(Weak::upgrade) {
+            return cell;
+        }
+        let cell = Arc::new(OnceCell::new());
+        loading.insert(key.clone(), Arc::downgrade(&cell));
+        cell
+    }
+
+    /// Bloom filters of column chunks, named by `(row group, leaf)`: `None` where there is none that can be used.
+    /// Those that aren't cached are read together.
+    pub(super) async fn blooms(
+        &self,
+        task: &Task,
+        io: &FileIo,
+        footer: &Footer,
+        wanted: &[(usize, usize)],
+    ) -> Result<HashMap<(usize, usize), Arc<Sbbf>>> {
+        let mut found = HashMap::new();
+        let mut missing = Vec::new();
+        for chunk in wanted {
+            let Some(range) = bloom_range(footer, *chunk) else { continue };
+            let key = bloom_key(task, *chunk);
+            let cached = self.cache.get(&key).filter(|entry| entry.meta.size == task.bytes());
+            match cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Bloom>()) {
+                Some(Bloom(filter)) => {
+                    found.insert(*chunk, Arc::clone(filter));
+                }
+                None => missing.push((*chunk, key, range)),
+            }
+        }
+        let ranges: Vec<Range<u64>> = missing.iter().map(|(_, _, range)| range.clone()).collect();
+        for ((chunk, key, _), bytes) in missing.into_iter().zip(io.fetch(&ranges).await?) {
+            // A filter that can't be parsed excludes nothing.
+            let Ok(filter) = Sbbf::from_bytes(&bytes) else { continue };
+            let filter = Arc::new(filter);
+            self.cache.put(&key, entry(&key, task, Arc::new(Bloom(Arc::clone(&filter)))));
+            found.insert(chunk, filter);
+        }
+        Ok(found)
+    }
+}
+
+/// Where a column chunk's bloom filter lies. One whose length isn't known would cost two requests and isn't used.
+fn bloom_range(footer: &Footer, (group, leaf): (usize, usize)) -> Option<Range<u64>> {
+    let chunk = footer.metadata.row_groups().get(group)?.columns().get(leaf)?;
+    let start = u64::try_from(chunk.bloom_filter_offset()?).ok()?;
+    let length = u64::try_from(chunk.bloom_filter_length()?).ok()?;
+    Some(start..start.checked_add(length)?)
+}
+
+/// The cache's key: store and path, because the cache is shared by all stores of a runtime.
+fn key(task: &Task, part: &str) -> Path {
+    Path::from(format!("iceberg/{}/{}{part}", task.located.url.as_str(), task.located.path))
+}
+
+fn bloom_key(task: &Task, (group, leaf): (usize, usize)) -> Path {
+    key(task, &format!("#bloom-{group}-{leaf}"))
+}
+
+fn entry(key: &Path, task: &Task, file_metadata: Arc<dyn FileMetadata>) -> CachedFileMetadataEntry {
+    // Data files never change, so the size is all there is to check.
+    let meta = ObjectMeta {
+        location: key.clone(),
+        last_modified: DateTime::UNIX_EPOCH,
+        size: task.bytes(),
+        e_tag: None,
+        version: None,
+    };
+    CachedFileMetadataEntry::new(meta, file_metadata)
+}
+
+/// Reads footer and page index; the first request usually holds both.
+async fn read(task: &Task, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
+    let size = task.bytes();
+    let mut decoder = ParquetMetaDataPushDecoder::try_new(size)
+        .map_err(|e| io.parquet(e))?
+        .with_page_index_policy(PageIndexPolicy::Optional);
+    let start = if size <= WHOLE { 0 } else { size - TAIL };
+    let mut ranges = vec![start..size];
+    let mut tail = None;
+    loop {
+        let bytes = io.fetch(&ranges).await?;
+        if tail.is_none() {
+            let first = bytes.first().cloned().unwrap_or_default();
+            check(&first, size, io)?;
+            tail = Some(Tail { start, bytes: first });
+        }
+        decoder.push_ranges(ranges, bytes).map_err(|e| io.parquet(e))?;
+        match decoder.try_decode().map_err(|e| io.parquet(e))? {
+            DecodeResult::NeedsData(more) => ranges = more,
+            DecodeResult::Data(metadata) => {
+                let tail = tail.ok_or_else(|| Error::new(Code::Internal, "a footer without a request"))?;
+                return Ok((metadata, tail));
+            }
+            DecodeResult::Finished => return Err(io.corrupt("the data file has no Parquet footer")),
+        }
+    }
+}
+
+/// The last eight bytes must be a length that fits the file, and the magic: the decoder takes the length on trust.
+fn check(tail: &[u8], size: u64, io: &FileIo) -> Result<()> {
+    let last = tail.last_chunk::<8>().ok_or_else(|| io.corrupt("the data file is too short to be Parquet"))?;
+    let footer = FooterTail::try_from(*last).map_err(|e| io.parquet(e))?;
+    match footer.metadata_length() as u64 + 8 <= size {
+        true => Ok(()),
+        false => Err(io.corrupt("the data file's footer is longer than the file")),
+    }
+}

@@ -1,0 +1,217 @@
+//! How do byte ranges of a file become few, counted requests?
+//!
+//! ```text
+//!   asked for   ▓▓  ▓▓▓     ▓        ▓▓▓▓
+//!   requests    ───────     ─        ────     neighbours share a request
+//!   tail                              ▓▓▓▓▓▓  was read with the footer: costs nothing
+//! ```
+//!
+//! A request is one call of the store. A local file is read with one call for all ranges; a remote object is asked for each
+//! range by itself, some at a time.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use futures::stream::{StreamExt, TryStreamExt, iter};
+use object_store::ObjectStoreExt;
+use parking_lot::Mutex;
+use parquet::arrow::arrow_reader::ArrowReaderOptions;
+use parquet::arrow::async_reader::AsyncFileReader;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+
+use super::report::Shared;
+use crate::error::{Code, Error, Result};
+use crate::scan::Task;
+use crate::storage::{self, Located};
+
+/// Ranges of a remote object that are closer than this share a request: a request costs about as much as a megabyte.
+const REMOTE_GAP: u64 = 1 << 20;
+/// The same for a local file, where another read costs about as much as copying a few pages.
+const LOCAL_GAP: u64 = 16 << 10;
+/// Requests to a remote object at the same time.
+const AT_ONCE: usize = 10;
+
+/// The end of a file (or all of it), kept from the request that read the footer.
+#[derive(Clone, Debug)]
+pub(super) struct Tail {
+    pub(super) start: u64,
+    pub(super) bytes: Bytes,
+}
+
+impl Tail {
+    fn slice(&self, range: &Range<u64>) -> Option<Bytes> {
+        let from = usize::try_from(range.start.checked_sub(self.start)?).ok()?;
+        let to = usize::try_from(range.end.checked_sub(self.start)?).ok()?;
+        (from <= to && to <= self.bytes.len()).then(|| self.bytes.slice(from..to))
+    }
+}
+
+/// One data file: every byte of it that is read, is read here and counted.
+#[derive(Clone, Debug)]
+pub(super) struct FileIo {
+    task: Arc<Task>,
+    local: bool,
+    shared: Shared,
+    tail: Option<Tail>,
+}
+
+impl FileIo {
+    pub(super) fn new(task: Arc<Task>, shared: Shared) -> Self {
+        let local = task.located.url.as_str().starts_with("file:");
+        FileIo { task, local, shared, tail: None }
+    }
+
+    pub(super) fn keep_tail(&mut self, tail: Option<Tail>) {
+        self.tail = tail;
+    }
+
+    /// The bytes of each range, in order. Ranges must lie inside the file.
+    pub(super) async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        let kept: Vec<Option<Bytes>> =
+            ranges.iter().map(|range| self.tail.as_ref().and_then(|tail| tail.slice(range))).collect();
+        let missing: Vec<Range<u64>> =
+            ranges.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(range, _)| range.clone()).collect();
+        let mut fetched = self.request(&missing).await?.into_iter();
+        let mut all = Vec::with_capacity(ranges.len());
+        for bytes in kept {
+            all.push(match bytes {
+                Some(bytes) => bytes,
+                None => fetched.next().ok_or_else(|| Error::new(Code::Internal, "a range was not fetched"))?,
+            });
+        }
+        Ok(all)
+    }
+
+    async fn request(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if ranges.is_empty() {
+            return Ok(Vec::new());
+        }
+        let requests = coalesce(ranges, if self.local { LOCAL_GAP } else { REMOTE_GAP });
+        if requests.iter().any(|range| range.end > self.task.bytes()) {
+            return Err(self.corrupt("the file's metadata points past its end"));
+        }
+        {
+            let mut shared = self.shared.lock();
+            shared.ledger.requests += if self.local { 1 } else { requests.len() as u64 };
+            shared.ledger.bytes += requests.iter().map(|range| range.end - range.start).sum::<u64>();
+        }
+        let Located { store, path, .. } = &self.task.located;
+        let answers = if self.local {
+            store.get_ranges(path, &requests).await
+        } else {
+            let gets: Vec<_> = requests.iter().map(|range| store.get_range(path, range.clone())).collect();
+            iter(gets).buffered(AT_ONCE).try_collect().await
+        };
+        let answers: Vec<Bytes> = answers.map_err(|e| self.failed(e))?;
+        ranges.iter().map(|range| self.pick(range, &requests, &answers)).collect()
+    }
+
+    /// The part of a request's answer that is `range`.
+    fn pick(&self, range: &Range<u64>, requests: &[Range<u64>], answers: &[Bytes]) -> Result<Bytes> {
+        let at = requests.partition_point(|request| request.end < range.end);
+        let part = requests.get(at).zip(answers.get(at)).and_then(|(request, bytes)| {
+            Tail { start: request.start, bytes: bytes.clone() }.slice(range)
+        });
+        part.ok_or_else(|| self.corrupt("the file is shorter than its metadata says"))
+    }
+
+    /// The file can't be read as what its metadata says it is.
+    pub(super) fn corrupt(&self, what: impl Into<String>) -> Error {
+        Error::new(Code::DataFileCorrupt, what).with("file", &self.task.location)
+    }
+
+    /// A failure of the Parquet reader: ours where it began here, else the file's.
+    pub(super) fn parquet(&self, error: ParquetError) -> Error {
+        match error {
+            ParquetError::External(inner) => match inner.downcast::<Error>() {
+                Ok(ours) => *ours,
+                Err(other) => self.corrupt("the data file cannot be read").source(other),
+            },
+            other => {
+                let what = format!("the data file cannot be read as Parquet: {other}");
+                self.corrupt(what).source(other)
+            }
+        }
+    }
+
+    fn failed(&self, error: object_store::Error) -> Error {
+        if matches!(error, object_store::Error::NotFound { .. }) {
+            return self.corrupt("a data file of the table is missing").source(error);
+        }
+        storage::error(&self.task.location, error)
+    }
+}
+
+/// The fewest ascending ranges that cover `ranges`, joining what is at most `gap` apart.
+fn coalesce(ranges: &[Range<u64>], gap: u64) -> Vec<Range<u64>> {
+    let mut sorted = ranges.to_vec();
+    sorted.sort_unstable_by_key(|range| (range.start, range.end));
+    let mut joined: Vec<Range<u64>> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end.saturating_add(gap) => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// What the Parquet decoder reads from: the footer is in hand already, and which ranges it asks for is remembered.
+#[derive(Debug)]
+pub(super) struct DecoderInput {
+    pub(super) io: FileIo,
+    pub(super) metadata: Arc<ParquetMetaData>,
+    pub(super) touched: Arc<Mutex<Vec<Range<u64>>>>,
+}
+
+impl AsyncFileReader for DecoderInput {
+    fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, parquet::errors::Result<Bytes>> {
+        async move {
+            let bytes = self.get_byte_ranges(vec![range]).await?.pop();
+            bytes.ok_or_else(|| ParquetError::General("a range was not fetched".to_owned()))
+        }
+        .boxed()
+    }
+
+    fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
+        async move {
+            let bytes = self.io.fetch(&ranges).await.map_err(|e| ParquetError::External(Box::new(e)))?;
+            self.touched.lock().extend(ranges);
+            Ok(bytes)
+        }
+        .boxed()
+    }
+
+    fn get_metadata<'a>(
+        &'a mut self,
+        _options: Option<&'a ArrowReaderOptions>,
+    ) -> BoxFuture<'a, parquet::errors::Result<Arc<ParquetMetaData>>> {
+        let metadata = Arc::clone(&self.metadata);
+        async move { Ok(metadata) }.boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_share_a_request() {
+        assert_eq!(coalesce(&[50..60, 0..10, 12..20], 2), vec![0..20, 50..60]);
+        assert_eq!(coalesce(&[0..10, 2..4], 0), vec![0..10]);
+        assert_eq!(coalesce(&[], 5), Vec::<Range<u64>>::new());
+    }
+
+    #[test]
+    fn a_tail_serves_only_what_it_holds() {
+        let tail = Tail { start: 10, bytes: Bytes::from_static(b"abcdef") };
+        assert_eq!(tail.slice(&(12..14)).as_deref(), Some(b"cd".as_slice()));
+        assert_eq!(tail.slice(&(9..12)), None);
+        assert_eq!(tail.slice(&(14..17)), None);
+        assert_eq!(tail.slice(&(16..16)).as_deref(), Some(b"".as_slice()));
+    }
+}

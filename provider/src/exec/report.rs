@@ -1,0 +1,247 @@
+//! What did a scan look at while it ran?
+//!
+//! Planning's ledger never changes. Each partition counts into its own [`Running`], which starts anew whenever the
+//! partition is executed again: a plan that runs twice reports its last run, not the sum.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use parquet::file::metadata::ParquetMetaData;
+
+use crate::observe::Reason;
+use crate::scan::{Ledger, Plan, ScanReport, Task, View};
+
+use super::footer::Footers;
+
+/// What one run of one partition has counted so far.
+#[derive(Debug, Default)]
+pub(super) struct Running {
+    pub(super) ledger: Ledger,
+    opened: HashSet<usize>,
+    answered: HashSet<usize>,
+    ended: bool,
+}
+
+/// Shared by the files of one run of one partition.
+pub(super) type Shared = Arc<Mutex<Running>>;
+
+impl Running {
+    /// The file's footer is needed.
+    pub(super) fn opened(&mut self, task: &Arc<Task>) {
+        self.opened.insert(Arc::as_ptr(task).addr());
+    }
+
+    /// The file's rows were counted without reading it.
+    pub(super) fn answered(&mut self, task: &Arc<Task>) {
+        self.answered.insert(Arc::as_ptr(task).addr());
+    }
+
+    pub(super) fn ended(&mut self) {
+        self.ended = true;
+    }
+}
+
+/// A planned scan: what its source's clones share.
+pub(super) struct Scan {
+    pub(super) view: Arc<View>,
+    pub(super) plan: Plan,
+    pub(super) footers: Footers,
+    runs: Mutex<Runs>,
+}
+
+#[derive(Default)]
+struct Runs {
+    partitions: usize,
+    running: BTreeMap<usize, Shared>,
+}
+
+impl Scan {
+    pub(super) fn new(view: Arc<View>, plan: Plan, footers: Footers) -> Self {
+        Scan { view, plan, footers, runs: Mutex::default() }
+    }
+
+    /// Begins a run of partition `partition` of `partitions`; what an earlier run counted is forgotten.
+    pub(super) fn start(&self, partition: usize, partitions: usize) -> Shared {
+        let shared = Shared::default();
+        let mut runs = self.runs.lock();
+        if runs.partitions != partitions {
+            *runs = Runs { partitions, running: BTreeMap::new() };
+        }
+        runs.running.insert(partition, Arc::clone(&shared));
+        shared
+    }
+
+    /// Whether any partition has begun to run.
+    pub(super) fn started(&self) -> bool {
+        !self.runs.lock().running.is_empty()
+    }
+
+    /// Planning and the last run together.
+    pub(super) fn ledger(&self) -> Ledger {
+        let mut ledger = self.plan.ledger.clone();
+        let runs = self.runs.lock();
+        let mut opened = HashSet::new();
+        let mut answered = HashSet::new();
+        let mut ended = runs.running.len() == runs.partitions;
+        for running in runs.running.values() {
+            let running = running.lock();
+            ledger.merge(&running.ledger);
+            opened.extend(running.opened.iter().copied());
+            answered.extend(running.answered.iter().copied());
+            ended &= running.ended;
+        }
+        let answered = answered.difference(&opened).count();
+        ledger.files.demote(Reason::Metadata, answered as u64);
+        if ended && !runs.running.is_empty() {
+            let unopened = self.plan.tasks.len().saturating_sub(opened.len() + answered);
+            ledger.files.demote(Reason::Limit, unopened as u64);
+        }
+        ledger
+    }
+
+    /// What EXPLAIN shows; `residual` is what rows are still tested for.
+    pub(super) fn report(&self, residual: Option<String>) -> ScanReport {
+        ScanReport {
+            table: self.view.name.clone(),
+            snapshot_id: self.view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id()),
+            partition_predicates: self.plan.partition_predicates.clone(),
+            filtered: !self.plan.claims.is_empty() || residual.is_some(),
+            partitioned: !self.view.metadata.default_partition_spec().is_unpartitioned(),
+            residual,
+            ledger: self.ledger(),
+        }
+    }
+
+    /// The facts of a report as EXPLAIN prints them, in order.
+    pub(super) fn facts(&self, residual: Option<String>) -> Vec<(&'static str, String)> {
+        let report = self.report(residual);
+        let specs = report.partition_predicates.iter().map(|(id, predicate)| format!("spec {id}: {predicate}"));
+        let mut facts = vec![
+            ("table", report.table),
+            ("snapshot", report.snapshot_id.map_or_else(|| "none".to_owned(), |id| id.to_string())),
+            ("partition", format!("[{}]", specs.collect::<Vec<_>>().join("; "))),
+            ("residual", report.residual.unwrap_or_else(|| "none".to_owned())),
+            ("manifests", report.ledger.manifests.to_string()),
+            ("files", report.ledger.files.to_string()),
+            ("delete_files", report.ledger.delete_files.to_string()),
+        ];
+        if self.started() {
+            facts.extend([
+                ("row_groups", report.ledger.row_groups.to_string()),
+                ("pages", report.ledger.pages.to_string()),
+                ("rows", report.ledger.rows.to_string()),
+                ("requests", report.ledger.requests.to_string()),
+                ("bytes", report.ledger.bytes.to_string()),
+            ]);
+        }
+        facts
+    }
+}
+
+impl fmt::Debug for Scan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Scan").field("table", &self.view.name).finish_non_exhaustive()
+    }
+}
+
+/// Counts the rows and pages of one piece of a file, and settles them when its stream ends or is dropped.
+pub(super) struct FileTally {
+    shared: Shared,
+    metadata: Arc<ParquetMetaData>,
+    /// `(row group, rows that the page index leaves)`; `None`: all rows.
+    groups: Vec<(usize, Option<Vec<Range<usize>>>)>,
+    /// The leaf columns read, by whatever.
+    leaves: Vec<usize>,
+    /// The byte ranges that the decoder asked for.
+    touched: Arc<Mutex<Vec<Range<u64>>>>,
+    pub(super) rows_out: u64,
+    /// The stream ran to its end, so that every row that is missing was tested.
+    pub(super) finished: bool,
+}
+
+impl FileTally {
+    pub(super) fn new(
+        shared: Shared,
+        metadata: Arc<ParquetMetaData>,
+        groups: Vec<(usize, Option<Vec<Range<usize>>>)>,
+        mut leaves: Vec<usize>,
+        touched: Arc<Mutex<Vec<Range<u64>>>>,
+    ) -> Self {
+        leaves.sort_unstable();
+        leaves.dedup();
+        FileTally { shared, metadata, groups, leaves, touched, rows_out: 0, finished: false }
+    }
+
+    fn settle(&self, ledger: &mut Ledger) {
+        let rest = if self.finished { Reason::Filter } else { Reason::Limit };
+        let mut selected = 0;
+        for (group, ranges) in &self.groups {
+            let rows = self.metadata.row_groups().get(*group).map_or(0, |g| g.num_rows().max(0) as u64);
+            let left = ranges.as_ref().map_or(rows, |ranges| ranges.iter().map(|r| r.len() as u64).sum());
+            ledger.rows.skip(Reason::PageIndex, rows - left);
+            selected += left;
+        }
+        ledger.rows.kept_more(self.rows_out);
+        ledger.rows.skip(rest, selected.saturating_sub(self.rows_out));
+
+        let touched = joined(std::mem::take(&mut *self.touched.lock()));
+        for (group, ranges) in &self.groups {
+            for leaf in &self.leaves {
+                self.settle_pages(*group, *leaf, ranges.as_deref(), &touched, rest, ledger);
+            }
+        }
+    }
+
+    fn settle_pages(
+        &self,
+        group: usize,
+        leaf: usize,
+        selected: Option<&[Range<usize>]>,
+        touched: &[Range<u64>],
+        rest: Reason,
+        ledger: &mut Ledger,
+    ) {
+        let Some(pages) = self.metadata.offset_index().and_then(|index| index.get(group)?.get(leaf)) else {
+            return;
+        };
+        let rows = self.metadata.row_groups().get(group).map_or(0, |g| g.num_rows());
+        let pages = pages.page_locations();
+        for (at, page) in pages.iter().enumerate() {
+            let end = pages.get(at + 1).map_or(rows, |next| next.first_row_index);
+            let holds = |range: &Range<usize>| (range.start as i64) < end && page.first_row_index < range.end as i64;
+            let offset = page.offset.max(0) as u64;
+            let after = touched.partition_point(|range| range.end <= offset);
+            if touched.get(after).is_some_and(|range| range.start <= offset) {
+                ledger.pages.kept_more(1);
+            } else if selected.is_some_and(|ranges| !ranges.iter().any(holds)) {
+                ledger.pages.skip(Reason::PageIndex, 1);
+            } else {
+                ledger.pages.skip(rest, 1);
+            }
+        }
+    }
+}
+
+impl Drop for FileTally {
+    fn drop(&mut self) {
+        let mut ledger = Ledger::default();
+        self.settle(&mut ledger);
+        self.shared.lock().ledger.merge(&ledger);
+    }
+}
+
+/// Ascending, disjoint.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::new();
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}

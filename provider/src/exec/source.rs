@@ -1,0 +1,222 @@
+//! The scan node's side towards DataFusion: a [`FileSource`] under `DataSourceExec`.
+//!
+//! Every use of DataFusion's scan interfaces that is bound to its version is here and in `opener.rs`.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use chrono::DateTime;
+use datafusion::common::config::ConfigOptions;
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileOpener, FileScanConfig, FileSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::datasource::table_schema::TableSchema;
+use datafusion::error::Result;
+use datafusion::physical_expr::projection::ProjectionExprs;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, conjunction_opt};
+use datafusion::physical_expr_common::physical_expr::{is_dynamic_physical_expr, is_volatile};
+use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
+use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use object_store::{ObjectMeta, ObjectStore};
+
+use super::filter::Conjunct;
+use super::opener::{Opener, Reading};
+use super::report::Scan;
+use crate::predicate::Predicate;
+use crate::scan::{Piece, ScanReport, balance};
+
+/// Rows a batch where the session doesn't say: DataFusion's default.
+const BATCH_SIZE: usize = 8192;
+
+/// An Iceberg table's files as a source of rows.
+#[derive(Clone, Debug)]
+pub(super) struct IcebergSource {
+    scan: Arc<Scan>,
+    table_schema: TableSchema,
+    projection: ProjectionExprs,
+    /// What the optimiser was promised that every row satisfies.
+    conjuncts: Arc<Vec<Conjunct>>,
+    batch_size: Option<usize>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl IcebergSource {
+    pub(super) fn new(scan: Arc<Scan>) -> Self {
+        let arrow = Arc::clone(&scan.view.arrow);
+        let all: Vec<usize> = (0..arrow.fields().len()).collect();
+        IcebergSource {
+            projection: ProjectionExprs::from_indices(&all, &arrow),
+            table_schema: TableSchema::from_file_schema(arrow),
+            conjuncts: Arc::default(),
+            batch_size: None,
+            metrics: ExecutionPlanMetricsSet::new(),
+            scan,
+        }
+    }
+
+    /// The source under a scan node of ours.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<&IcebergSource> {
+        let node = plan.as_any().downcast_ref::<DataSourceExec>()?;
+        let config = node.data_source().as_any().downcast_ref::<FileScanConfig>()?;
+        config.file_source().as_any().downcast_ref()
+    }
+
+    pub(super) fn report(&self) -> ScanReport {
+        self.scan.report(self.residual())
+    }
+
+    fn residual(&self) -> Option<String> {
+        let each: Vec<String> = self.conjuncts.iter().map(|c| c.describe(&self.scan.view)).collect();
+        (!each.is_empty()).then(|| each.join(" AND "))
+    }
+
+    /// What row groups and pages are pruned by: the filters known to planning and those pushed down later, once each.
+    fn prune(&self) -> Vec<Predicate> {
+        let planned = match &self.scan.plan.predicate {
+            Predicate::And(all) => all.clone(),
+            other => vec![other.clone()],
+        };
+        let pushed = self.conjuncts.iter().map(|conjunct| conjunct.claim.predicate.clone());
+        let mut each: Vec<Predicate> = Vec::new();
+        for predicate in planned.into_iter().chain(pushed) {
+            if predicate != Predicate::True && !each.contains(&predicate) {
+                each.push(predicate);
+            }
+        }
+        each
+    }
+
+    fn proven(&self, conjunct: &Conjunct) -> bool {
+        self.scan.plan.tasks.iter().all(|task| conjunct.proven_by_manifest(task, &self.scan.view))
+    }
+}
+
+/// Groups of pieces as DataFusion's file groups: what a file needs beyond its path travels as its extension.
+pub(super) fn file_groups(groups: Vec<Vec<Piece>>) -> Vec<FileGroup> {
+    groups.into_iter().map(|group| FileGroup::new(group.into_iter().map(file).collect())).collect()
+}
+
+fn file(piece: Piece) -> PartitionedFile {
+    let meta = ObjectMeta {
+        location: piece.task.located.path.clone(),
+        last_modified: DateTime::UNIX_EPOCH,
+        size: piece.task.bytes(),
+        e_tag: None,
+        version: None,
+    };
+    let mut file = PartitionedFile::new_from_meta(meta);
+    if let Some(range) = &piece.range {
+        file = file.with_range(range.start.cast_signed(), range.end.cast_signed());
+    }
+    file.extensions = Some(Arc::new(piece));
+    file
+}
+
+impl FileSource for IcebergSource {
+    fn create_file_opener(
+        &self,
+        _store: Arc<dyn ObjectStore>,
+        config: &FileScanConfig,
+        partition: usize,
+    ) -> Result<Arc<dyn FileOpener>> {
+        Ok(Arc::new(Opener(Arc::new(Reading {
+            scan: Arc::clone(&self.scan),
+            conjuncts: Arc::clone(&self.conjuncts),
+            prune: self.prune(),
+            projection: self.projection.clone(),
+            wanted: self.projection.column_indices(),
+            batch_size: self.batch_size.unwrap_or(BATCH_SIZE),
+            limit: config.limit,
+            shared: self.scan.start(partition, config.file_groups.len()),
+        }))))
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn table_schema(&self) -> &TableSchema {
+        &self.table_schema
+    }
+
+    fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
+        Arc::new(IcebergSource { batch_size: Some(batch_size), ..self.clone() })
+    }
+
+    fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
+        conjunction_opt(self.conjuncts.iter().map(|conjunct| Arc::clone(&conjunct.expr)))
+    }
+
+    fn projection(&self) -> Option<&ProjectionExprs> {
+        Some(&self.projection)
+    }
+
+    fn metrics(&self) -> &ExecutionPlanMetricsSet {
+        &self.metrics
+    }
+
+    fn file_type(&self) -> &str {
+        "iceberg"
+    }
+
+    fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (key, value) in self.scan.facts(self.residual()) {
+            match format {
+                DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", {key}={value}")?,
+                DisplayFormatType::TreeRender => writeln!(f, "{key}={value}")?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Deals the files anew, if more partitions are asked for than planning knew of.
+    fn repartitioned(
+        &self,
+        target_partitions: usize,
+        _min_size: usize,
+        _ordering: Option<LexOrdering>,
+        config: &FileScanConfig,
+    ) -> Result<Option<FileScanConfig>> {
+        let groups = balance(&self.scan.plan.tasks, target_partitions);
+        if groups.len() <= config.file_groups.len() {
+            return Ok(None);
+        }
+        let mut config = config.clone();
+        config.file_groups = file_groups(groups);
+        Ok(Some(config))
+    }
+
+    /// Promises every condition but those that change while the query runs or with every call. What planning has proven
+    /// for all files is promised and forgotten.
+    fn try_pushdown_filters(
+        &self,
+        filters: Vec<Arc<dyn PhysicalExpr>>,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
+        let mut conjuncts = self.conjuncts.as_ref().clone();
+        let mut answers = Vec::with_capacity(filters.len());
+        for filter in filters {
+            if is_dynamic_physical_expr(&filter) || is_volatile(&filter) {
+                answers.push(PushedDown::No);
+                continue;
+            }
+            let each = Conjunct::of(&filter, &self.scan.view);
+            conjuncts.extend(each.into_iter().filter(|conjunct| !self.proven(conjunct)));
+            answers.push(PushedDown::Yes);
+        }
+        let promised = answers.iter().any(|answer| matches!(answer, PushedDown::Yes));
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
+        if !promised {
+            return Ok(propagation);
+        }
+        let source = IcebergSource { conjuncts: Arc::new(conjuncts), ..self.clone() };
+        Ok(propagation.with_updated_node(Arc::new(source) as Arc<dyn FileSource>))
+    }
+
+    fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {
+        let projection = self.projection.try_merge(projection)?;
+        Ok(Some(Arc::new(IcebergSource { projection, ..self.clone() })))
+    }
+}

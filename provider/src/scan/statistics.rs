@@ -1,0 +1,95 @@
+//! What may the optimiser know before anything is read?
+//!
+//! Row and null counts are exact because nothing that deletes rows is read yet. Bounds are only bounds (format versions 1
+//! to 3 don't say whether they are tight), so they are never offered as an answer to `min` or `max`.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema as ArrowSchema};
+use datafusion::common::stats::Precision;
+use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
+use iceberg::spec::Schema;
+
+use super::{Task, facts};
+use crate::predicate::Facts;
+use crate::schema::field_id;
+
+/// The statistics of the rows in `tasks`, one entry for each column of `arrow`; only columns of `projection` are known.
+pub(super) fn of(
+    tasks: &[Arc<Task>],
+    schema: &Schema,
+    arrow: &ArrowSchema,
+    projection: Option<&[usize]>,
+) -> Statistics {
+    let rows: u64 = tasks.iter().map(|task| task.rows()).sum();
+    let wanted = |at: usize| projection.is_none_or(|projection| projection.contains(&at));
+    let column = |(at, field): (usize, &Arc<Field>)| match wanted(at) {
+        true => column(tasks, schema, field),
+        false => ColumnStatistics::new_unknown(),
+    };
+    let column_statistics = arrow.fields().iter().enumerate().map(column).collect();
+    Statistics {
+        num_rows: usize::try_from(rows).map_or(Precision::Absent, Precision::Exact),
+        total_byte_size: bytes(tasks, arrow, projection),
+        column_statistics,
+    }
+}
+
+fn column(tasks: &[Arc<Task>], schema: &Schema, field: &Field) -> ColumnStatistics {
+    let unknown = ColumnStatistics::new_unknown();
+    let Some(id) = field_id(field) else {
+        return unknown;
+    };
+    if facts::primitive(schema, id).is_none() {
+        return unknown;
+    }
+    let all: Vec<Facts> = tasks.iter().map(|task| task.facts(schema, id)).collect();
+    let nulls = all.iter().map(|f| f.nulls).try_fold(0_u64, |sum, nulls| Some(sum + nulls?));
+    let (min_value, max_value) = bounds(&all, field);
+    ColumnStatistics {
+        null_count: nulls.and_then(|n| usize::try_from(n).ok()).map_or(Precision::Absent, Precision::Exact),
+        min_value,
+        max_value,
+        ..unknown
+    }
+}
+
+/// Bounds over all files; absent if one file doesn't say, or may hold NaN, which DataFusion orders above all numbers.
+fn bounds(all: &[Facts], field: &Field) -> (Precision<ScalarValue>, Precision<ScalarValue>) {
+    let absent = (Precision::Absent, Precision::Absent);
+    if all.iter().any(|f| f.float && f.nans != Some(0)) {
+        return absent;
+    }
+    // A file of nulls has no bounds and needs none.
+    let with_values = all.iter().filter(|f| f.nulls.is_none() || f.nulls != f.rows);
+    let mut range: Option<(ScalarValue, ScalarValue)> = None;
+    for f in with_values {
+        let scalar = |value: &Option<_>| facts::to_scalar(value.as_ref()?, field.data_type());
+        let (Some(lower), Some(upper)) = (scalar(&f.lower), scalar(&f.upper)) else {
+            return absent;
+        };
+        range = Some(match range {
+            None => (lower, upper),
+            Some((min, max)) => (if lower < min { lower } else { min }, if upper > max { upper } else { max }),
+        });
+    }
+    match range {
+        Some((min, max)) => (Precision::Inexact(min), Precision::Inexact(max)),
+        None => absent,
+    }
+}
+
+/// Stored size of the projected columns: joins choose their build side by it.
+fn bytes(tasks: &[Arc<Task>], arrow: &ArrowSchema, projection: Option<&[usize]>) -> Precision<usize> {
+    let Some(projection) = projection else {
+        let all: u64 = tasks.iter().map(|task| task.bytes()).sum();
+        return usize::try_from(all).map_or(Precision::Absent, Precision::Inexact);
+    };
+    let ids: Vec<i32> =
+        projection.iter().filter_map(|at| arrow.fields().get(*at)).filter_map(|field| field_id(field)).collect();
+    let sum: u64 = tasks
+        .iter()
+        .flat_map(|task| ids.iter().filter_map(|id| task.file().column_sizes().get(id).copied()))
+        .sum();
+    usize::try_from(sum).map_or(Precision::Absent, Precision::Inexact)
+}
