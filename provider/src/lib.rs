@@ -23,3 +23,4 @@ pub mod storage;
 pub mod table;
 
 pub use error::{Code, Error, Kind, Result};
+pub use session::{Export, ExportProgress, Exported, Options, Running, Session, Statement};

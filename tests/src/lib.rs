@@ -1,1 +1,5 @@
-//! Test fixtures.
+//! Fixtures that tests and benches share: the reference dataset, stores that count and fail, a row-by-row oracle.
+
+pub mod oracle;
+pub mod reference;
+pub mod stores;

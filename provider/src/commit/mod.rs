@@ -61,3 +61,8 @@ pub enum Published {
 /// Files that provably no table refers to.
 #[derive(Debug)]
 pub struct Reclaimable(#[expect(dead_code, reason = "stub")] Vec<String>);
+
+/// True if the table's history holds the batch.
+pub fn holds_batch(_metadata: &TableMetadata, _batch_id: &str) -> bool {
+    false
+}

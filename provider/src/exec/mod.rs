@@ -26,3 +26,8 @@ pub async fn scan(
 pub fn reports(_plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanReport> {
     Vec::new()
 }
+
+/// The report of a scan that planning alone can give.
+pub async fn explain(_view: &Arc<View>, _state: &dyn Session, _filters: &[Expr]) -> Result<ScanReport> {
+    Err(Error::new(Code::Internal, "stub"))
+}

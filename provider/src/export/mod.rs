@@ -1,1 +1,216 @@
-//! (to come)
+//! One export: how do rows of any origin become a snapshot of a dataset's table?
+//!
+//! ```text
+//! request ─ load table ─ batch there? ─ open input ─ resolve declaration ─ check drift ─ evolve ─ sink ─ report
+//! ```
+//!
+//! Nothing is written before the sink runs: an export that is refused leaves the table as it was.
+
+mod prepare;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::datatypes::{DataType, Field, Schema as ArrowSchema};
+use datafusion::catalog::Session;
+use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::TryStreamExt;
+
+use crate::catalog::{Base, Ident};
+use crate::commit::{self, Committer};
+use crate::dataset::Dataset;
+use crate::error::{Code, Error, Result};
+use crate::input;
+use crate::schema::{self, Source as SchemaSource};
+use crate::sink::{self, Outcome, Progress, Report};
+
+/// How often an export starts over because another writer changed the table's schema under it.
+const ATTEMPTS: usize = 5;
+
+/// Where an export's rows come from.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Files, directories and globs.
+    Files(Vec<String>),
+    /// A planned query.
+    Query(Arc<dyn ExecutionPlan>),
+}
+
+/// An export to run.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The table.
+    pub ident: Ident,
+    /// What the caller said of the dataset.
+    pub flags: Dataset,
+    /// What is registered under the dataset's name.
+    pub registered: Option<Dataset>,
+    /// The rows.
+    pub source: Source,
+    /// A batch id: the same one again writes nothing.
+    pub batch_id: Option<String>,
+}
+
+/// Counters that a progress display reads while an export runs.
+#[derive(Clone, Debug, Default)]
+pub struct ExportProgress {
+    /// Rows, bytes and files written.
+    pub sink: Arc<Progress>,
+    /// Bytes of all input as stored; 0 where not known.
+    pub input_bytes: Arc<AtomicU64>,
+    /// Bytes of input read so far.
+    pub input_read: Arc<AtomicU64>,
+}
+
+/// What an export did.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// `main.messages`
+    pub table: String,
+    /// Rows, files, bytes, partitions, snapshot, outcome.
+    pub report: Report,
+    /// The batch id it carried.
+    pub batch_id: Option<String>,
+    /// Paths that are kept as JSON text, because their type varies or they were declared so.
+    pub json_paths: Vec<String>,
+}
+
+/// Rows whose schema is known and that are not read yet.
+struct Opened {
+    plan: Arc<dyn ExecutionPlan>,
+    schema: ArrowSchema,
+    source: SchemaSource,
+    json_paths: Vec<String>,
+}
+
+/// Runs an export to its end. `state` gives the memory pool, the partitions and the batch size.
+///
+/// # Errors
+/// `unknown_column`, `iceberg_partition_spec_drift`, `iceberg_schema_incompatible`, `iceberg_data_write_failed`, whatever
+/// the input or the store meets, `commit_conflict`, and `commit_state_unknown`.
+// @spec L5 L6 W7 W9
+pub async fn run(
+    request: &Request,
+    committer: &Committer,
+    state: &dyn Session,
+    progress: &ExportProgress,
+) -> Result<Exported> {
+    for _ in 1..ATTEMPTS {
+        match attempt(request, committer, state, progress).await {
+            // The table changed between planning and commit in a way the files do not fit: plan anew from what is there.
+            Err(e) if e.code() == Code::CommitConflict => {}
+            outcome => return outcome,
+        }
+    }
+    attempt(request, committer, state, progress).await
+}
+
+async fn attempt(
+    request: &Request,
+    committer: &Committer,
+    state: &dyn Session,
+    progress: &ExportProgress,
+) -> Result<Exported> {
+    let base = committer.catalog.load(&request.ident).await?;
+    let table = request.ident.to_string();
+    let done = |report, json_paths| Exported {
+        table: table.clone(),
+        report,
+        batch_id: request.batch_id.clone(),
+        json_paths,
+    };
+    if let (Some(base), Some(batch)) = (&base, &request.batch_id)
+        && commit::holds_batch(&base.metadata, batch)
+    {
+        return Ok(done(nothing(Outcome::Skipped), Vec::new()));
+    }
+
+    let inherited = match &base {
+        Some(base) => Dataset::from_properties(base.metadata.properties())?,
+        None => None,
+    };
+    let mut dataset = Dataset::merged(request.flags.clone(), request.registered.as_ref(), inherited.as_ref());
+    if let Some(base) = &base {
+        prepare::check_declared_drift(&table, &dataset, base)?;
+    }
+    let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
+    dataset = dataset.with_json_paths(&opened.json_paths);
+    let target = prepare::target(request, &dataset, base, &opened.schema, opened.source, committer)?;
+
+    let plan = sink::plan(opened.plan, target, committer.clone(), state, Arc::clone(&progress.sink))?;
+    let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
+    stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
+    let report = sink::report(&plan)
+        .ok_or_else(|| Error::new(Code::Internal, "the sink ended without a report").with("table", &table))?;
+    Ok(done(report, opened.json_paths))
+}
+
+fn nothing(outcome: Outcome) -> Report {
+    Report { rows: 0, files: 0, bytes: 0, partitions: 0, snapshot_id: None, outcome }
+}
+
+async fn open(
+    request: &Request,
+    dataset: &Dataset,
+    base: Option<&Base>,
+    state: &dyn Session,
+    progress: &ExportProgress,
+) -> Result<Opened> {
+    let opened = match &request.source {
+        Source::Query(plan) => {
+            let schema = plan.schema();
+            // A query's nullability is an accident of its expressions, not a declaration.
+            let fields: Vec<Field> =
+                schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+            Opened {
+                plan: Arc::clone(plan),
+                schema: ArrowSchema::new(fields),
+                source: SchemaSource::Schema,
+                json_paths: dataset.json().to_vec(),
+            }
+        }
+        Source::Files(paths) => {
+            let table = base.map(|base| schema::to_arrow(base.metadata.current_schema())).transpose()?;
+            let options = input::Options {
+                primary_timestamp: dataset.primary_timestamp().map(str::to_owned),
+                json: dataset.json().to_vec(),
+                declared: dataset.schema().cloned(),
+                table,
+                batch_size: state.config().batch_size(),
+                partitions: state.config().target_partitions(),
+                bytes_read: Arc::clone(&progress.input_read),
+            };
+            let opened = input::open(paths, &options, &state.task_ctx()).await?;
+            progress.input_bytes.store(opened.bytes, Ordering::Relaxed);
+            Opened {
+                schema: opened.schema.as_ref().clone(),
+                source: if opened.inferred { SchemaSource::Values } else { SchemaSource::Schema },
+                plan: opened.plan,
+                json_paths: opened.json_paths,
+            }
+        }
+    };
+    without_null_columns(opened)
+}
+
+/// A column without a type holds nothing but nulls and makes no column.
+fn without_null_columns(opened: Opened) -> Result<Opened> {
+    let typed = |field: &Field| *field.data_type() != DataType::Null;
+    if opened.schema.fields().iter().all(|field| typed(field)) {
+        return Ok(opened);
+    }
+    let columns = opened.schema.fields().iter().enumerate().filter(|(_, field)| typed(field)).map(|(i, field)| {
+        (Arc::new(Column::new(field.name(), i)) as Arc<dyn datafusion::physical_expr::PhysicalExpr>, field.name().clone())
+    });
+    let plan = Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), opened.plan)?);
+    let fields: Vec<_> = opened.schema.fields().iter().filter(|field| typed(field)).cloned().collect();
+    Ok(Opened { plan, schema: ArrowSchema::new(fields), ..opened })
+}
+
+/// Summary keys of an export's snapshot.
+pub(crate) fn summary(dataset: &Dataset) -> BTreeMap<String, String> {
+    BTreeMap::from([("daygrain.dataset".to_owned(), dataset.name().to_owned())])
+}

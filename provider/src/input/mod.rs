@@ -23,6 +23,8 @@ pub struct Options {
     pub batch_size: usize,
     /// Number of partitions of the plan.
     pub partitions: usize,
+    /// Counts the bytes read, for progress.
+    pub bytes_read: Arc<std::sync::atomic::AtomicU64>,
 }
 
 /// Opened input: its schema is known, its rows are not read yet.
@@ -30,6 +32,9 @@ pub struct Options {
 pub struct Opened {
     pub schema: SchemaRef,
     pub plan: Arc<dyn ExecutionPlan>,
+    /// The schema was inferred from values that need not show every column (NDJSON): a column that is missing has no values
+    /// this time. Otherwise the files carry their schema.
+    pub inferred: bool,
     /// Paths (`message.content`) that are kept as JSON text because their type varies or they were declared so.
     pub json_paths: Vec<String>,
     /// Bytes of all input files as stored.

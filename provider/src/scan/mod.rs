@@ -58,6 +58,10 @@ pub struct ScanReport {
     pub snapshot_id: Option<i64>,
     /// `(spec id, projected predicate)` for each spec that wrote a manifest of the snapshot.
     pub partition_predicates: Vec<(i32, String)>,
+    /// The scan was given a filter.
+    pub filtered: bool,
+    /// The table's default spec has partition fields.
+    pub partitioned: bool,
     /// What rows are still tested for, if anything.
     pub residual: Option<String>,
     pub ledger: Ledger,

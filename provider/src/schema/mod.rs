@@ -1,33 +1,74 @@
 //! How do Iceberg's and Arrow's schemas map, by field id?
+//!
+//! ```text
+//! Arrow of the input ── from_arrow ──▶ Iceberg (ids from 1) ── to_arrow ──▶ Arrow of queries and data files
+//!                    ── extend ──────▶ Iceberg (ids kept, new ones after last-column-id)
+//! ```
+
+mod extend;
+mod from_arrow;
+mod text;
 
 use std::sync::Arc;
 
-use arrow::datatypes::{Schema as ArrowSchema, SchemaRef as ArrowSchemaRef};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema as ArrowSchema, SchemaRef as ArrowSchemaRef};
 use iceberg::spec::Schema;
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::{Code, Error, Result};
 
-/// The Arrow schema a table shows: strings as `Utf8View`, binary as `BinaryView`, timestamps in µs or ns, with zone
-/// `+00:00` or without; each field (nested ones too) carries its id in the metadata key `PARQUET:field_id`.
-pub fn to_arrow(_schema: &Schema) -> Result<ArrowSchemaRef> {
-    Err(Error::new(Code::Internal, "stub"))
+pub use extend::{Source, extend};
+pub use from_arrow::from_arrow;
+pub use text::{arrow_type, type_name};
+
+/// The Arrow schema a table shows: top-level strings as `Utf8View` and binary as `BinaryView` (nested ones stay `Utf8`
+/// and `LargeBinary`), timestamps in µs or ns, with zone `+00:00` or without; each field, nested ones too, carries its id
+/// in the metadata key `PARQUET:field_id`.
+pub fn to_arrow(schema: &Schema) -> Result<ArrowSchemaRef> {
+    let stored = stored_arrow(schema)?;
+    let fields: Vec<FieldRef> = stored.fields().iter().map(|field| shown(field)).collect();
+    Ok(Arc::new(ArrowSchema::new(fields)))
+}
+
+/// The Arrow schema data files are written with: as [`to_arrow`], with `Utf8` and `LargeBinary` throughout.
+pub fn stored_arrow(schema: &Schema) -> Result<ArrowSchema> {
+    iceberg::arrow::schema_to_arrow_schema(schema).map_err(|e| {
+        Error::new(Code::UnsupportedType, "the table's schema has no Arrow equivalent").with("cause", &e).source(e)
+    })
 }
 
 /// The field id that a field of [`to_arrow`] carries.
-pub fn field_id(field: &arrow::datatypes::Field) -> Option<i32> {
-    field.metadata().get(parquet::arrow::PARQUET_FIELD_ID_META_KEY)?.parse().ok()
-}
-
-/// A new table's schema: ids from 1 in pre-order of top-level fields first; refused by column where no lossless type exists
-/// (`unsupported_type`). Nanosecond timestamps become µs unless the column is named in `nanoseconds`.
-pub fn from_arrow(_arrow: &ArrowSchema, _nanoseconds: &[String]) -> Result<Schema> {
-    Err(Error::new(Code::Internal, "stub"))
-}
-
-/// The schema that `current` must become so that `incoming` can be appended (L6); `None` if nothing changes.
-pub fn extend(_current: &Schema, _last_column_id: i32, _incoming: &ArrowSchema) -> Result<Option<Schema>> {
-    Err(Error::new(Code::Internal, "stub"))
+pub fn field_id(field: &Field) -> Option<i32> {
+    field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
 }
 
 /// Shared schema handle.
 pub type SchemaRef = Arc<Schema>;
+
+fn shown(field: &FieldRef) -> FieldRef {
+    let view = match field.data_type() {
+        DataType::Utf8 => DataType::Utf8View,
+        DataType::LargeBinary => DataType::BinaryView,
+        _ => return Arc::clone(field),
+    };
+    Arc::new(field.as_ref().clone().with_data_type(view))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_queries_see_keeps_ids_and_shows_strings_as_views() {
+        let arrow = ArrowSchema::new(vec![
+            Field::new("s", DataType::Utf8, true),
+            Field::new("l", DataType::List(Arc::new(Field::new("item", DataType::Utf8, true))), true),
+        ]);
+        let schema = from_arrow(&arrow, &[]).unwrap();
+        let shown = to_arrow(&schema).unwrap();
+        assert_eq!(shown.field(0).data_type(), &DataType::Utf8View);
+        assert_eq!(field_id(shown.field(0)), Some(1));
+        let DataType::List(element) = shown.field(1).data_type() else { panic!("{shown:?}") };
+        assert_eq!((element.data_type(), field_id(element)), (&DataType::Utf8, Some(3)));
+    }
+}

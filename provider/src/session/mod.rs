@@ -1,103 +1,301 @@
 //! One call that wires a `SessionContext` for embedders, shell and servers.
+//!
+//! ```no_run
+//! # async fn example() -> daygrain::Result<()> {
+//! let session = daygrain::Session::new(daygrain::Options::at("./warehouse"))?;
+//! let answer = session.query("SELECT count(*) FROM messages WHERE session_id = 's-42'").await?;
+//! assert_eq!(answer.scans[0].ledger.files.kept(), 3);
+//! # Ok(())
+//! # }
+//! ```
+
+mod memory;
+mod run;
 
 use std::sync::Arc;
 
-use datafusion::execution::SendableRecordBatchStream;
+use arrow::array::RecordBatch;
+use datafusion::catalog::MemoryCatalogProviderList;
+use datafusion::catalog::CatalogProviderList;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionStateBuilder;
+use datafusion::execution::{SendableRecordBatchStream, SessionState};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
+use futures::TryStreamExt;
 
+use crate::catalog::{FileCatalog, Ident};
+use crate::commit::Committer;
+use crate::dataset::{Dataset, Registry};
 use crate::error::{Code, Error, Result};
-use crate::sink::{Progress, Report};
+use crate::export;
+use crate::metadata::Manifests;
+use crate::scan::ScanReport;
+use crate::sql;
+use crate::storage::{Env, Stores};
+use crate::table::{CATALOG, DEFAULT_SCHEMA, Warehouse};
+
+pub use crate::export::{ExportProgress, Exported};
+
+/// Bytes of manifests kept in memory: at about 1 kB an entry, some 64,000 data files' worth.
+const MANIFEST_CACHE: usize = 64 << 20;
+/// Bytes of Parquet footers and page indexes kept in memory.
+const FOOTER_CACHE: usize = 128 << 20;
 
 /// What a session is made of.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Options {
     /// Root of the embedded file catalog: a directory or URL.
     pub warehouse: String,
     /// Datasets: the path of a `daygrain.toml`.
     pub config: Option<String>,
-    /// Tracked memory in bytes.
+    /// Tracked memory in bytes; `None` takes half of the machine's.
     pub memory_limit: Option<usize>,
-    /// Target partitions.
+    /// Target partitions; `None` takes the number of cores.
     pub threads: Option<usize>,
+    /// Refuses whatever would write.
     pub read_only: bool,
 }
 
-/// A SQL session over one warehouse.
-#[derive(Clone, Debug)]
-pub struct Session;
+impl Options {
+    /// A session over the warehouse at `location`, with defaults.
+    pub fn at(location: impl Into<String>) -> Self {
+        Options { warehouse: location.into(), ..Options::default() }
+    }
+}
 
-/// One parsed statement.
-#[derive(Clone, Debug)]
+/// A SQL session over one warehouse. Cheap to clone; clones share everything.
+#[derive(Clone)]
+pub struct Session(Arc<Inner>);
+
+struct Inner {
+    context: SessionContext,
+    warehouse: Warehouse,
+    registry: Registry,
+}
+
+/// One statement of a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statement {
     /// The statement as it was written.
     pub text: String,
+    /// The line of the script it starts in, from 1.
+    pub line: u64,
 }
 
-/// A running statement: rows stream out of it.
+/// A running statement: rows stream out of it. Dropping it cancels the statement.
 pub struct Running {
+    /// The rows. A statement without rows has a schema without fields.
     pub stream: SendableRecordBatchStream,
     /// The plan that runs, for reports of its scans and sink.
-    pub plan: Arc<dyn ExecutionPlan>,
-    /// Notes for the user (warnings), shown on standard error.
+    pub plan: Option<Arc<dyn ExecutionPlan>>,
+    /// Notes for the user, to be shown beside the rows.
     pub notes: Vec<String>,
+}
+
+/// A query's rows, and what was read for them.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The rows.
+    pub batches: Vec<RecordBatch>,
+    /// One report for each scan of the plan, in the plan's pre-order.
+    // @spec E2
+    pub scans: Vec<ScanReport>,
 }
 
 /// An export, as the command line or an embedder asks for it.
 #[derive(Clone, Debug, Default)]
 pub struct Export {
+    /// The dataset's name.
     pub dataset: String,
+    /// Files, directories, globs.
     pub inputs: Vec<String>,
-    /// `--query`: instead of inputs.
+    /// A query, instead of inputs.
     pub query: Option<String>,
-    /// `NS.NAME`; default the dataset's name in the default schema.
+    /// `NS.NAME`; default the registered table, else the dataset's name in the default schema.
     pub table: Option<String>,
+    /// Overrides the registered column.
     pub primary_timestamp: Option<String>,
+    /// Overrides the registered columns.
     pub lookup: Option<Vec<String>>,
+    /// Overrides the registered columns.
     pub json: Option<Vec<String>>,
+    /// A batch id: the same one again writes nothing.
     pub batch_id: Option<String>,
-}
-
-/// What an export did.
-#[derive(Clone, Debug)]
-pub struct Exported {
-    /// `main.messages`
-    pub table: String,
-    pub report: Report,
-    pub batch_id: Option<String>,
-    /// Paths kept as JSON text.
-    pub json_paths: Vec<String>,
-}
-
-/// Counters that a progress display reads while an export runs.
-#[derive(Clone, Debug, Default)]
-pub struct ExportProgress {
-    pub sink: Arc<Progress>,
-    /// Bytes of input as stored, and those read so far; 0 where not known.
-    pub input_bytes: Arc<std::sync::atomic::AtomicU64>,
-    pub input_read: Arc<std::sync::atomic::AtomicU64>,
 }
 
 impl Session {
-    /// Makes a session; touches no store.
-    pub fn new(_options: Options) -> Result<Self> {
-        Err(Error::new(Code::Internal, "stub"))
+    /// Makes a session over the local and memory stores; touches no store.
+    ///
+    /// # Errors
+    /// `invalid_config` for a configuration that cannot be read, `unsupported_location` for a warehouse no store serves.
+    pub fn new(options: Options) -> Result<Self> {
+        Self::with_env(options, Env::new(Stores::new()))
     }
-    /// The DataFusion context, for everything this type does not offer.
+
+    /// The same over an environment of the caller's: its stores, clock and ids.
+    ///
+    /// # Errors
+    /// As [`Session::new`].
+    pub fn with_env(options: Options, env: Env) -> Result<Self> {
+        let registry = match &options.config {
+            Some(path) => read_config(path)?,
+            None => Registry::default(),
+        };
+        let catalog = Arc::new(FileCatalog::new(env.clone(), &options.warehouse)?);
+        let manifests = Manifests::new(env.stores.clone(), MANIFEST_CACHE);
+        let warehouse = Warehouse::new(Committer { catalog, manifests, env: env.clone() }, options.read_only);
+        let context = SessionContext::new_with_state(state(&options, &env, &warehouse)?);
+        Ok(Session(Arc::new(Inner { context, warehouse, registry })))
+    }
+
+    /// The same session with one more dataset registered.
+    #[must_use]
+    pub fn with_dataset(&self, dataset: Dataset) -> Self {
+        let mut registry = self.0.registry.clone();
+        registry.register(dataset);
+        Session(Arc::new(Inner {
+            context: self.0.context.clone(),
+            warehouse: self.0.warehouse.clone(),
+            registry,
+        }))
+    }
+
+    /// The DataFusion context, for everything this type does not offer. It knows the catalog's tables, the functions and
+    /// the rules for timestamps; statements of ours go through [`Session::run`].
     pub fn context(&self) -> &SessionContext {
-        unreachable!("stub")
+        &self.0.context
     }
-    /// Splits a script into statements. Fails on the first that doesn't parse.
-    pub fn parse(&self, _script: &str) -> Result<Vec<Statement>> {
-        Err(Error::new(Code::Internal, "stub"))
+
+    /// The catalog provider.
+    pub fn warehouse(&self) -> &Warehouse {
+        &self.0.warehouse
     }
+
+    /// Splits a script into statements; what is not SQL fails when it is run.
+    pub fn parse(&self, script: &str) -> Vec<Statement> {
+        let pieces = sql::split(script).into_iter();
+        pieces.map(|piece| Statement { text: piece.text, line: piece.line }).collect()
+    }
+
     /// Plans and starts one statement.
-    pub async fn run(&self, _statement: &Statement) -> Result<Running> {
-        Err(Error::new(Code::Internal, "stub"))
+    ///
+    /// # Errors
+    /// `sql_syntax`, `not_supported` for a statement that isn't there yet, `read_only`, and whatever planning meets. Errors
+    /// of execution come out of the stream.
+    pub async fn run(&self, statement: &Statement) -> Result<Running> {
+        Warehouse::statement(self.start(&statement.text)).await
     }
+
+    /// Runs one statement to its end.
+    ///
+    /// # Errors
+    /// As [`Session::run`], and whatever execution meets.
+    pub async fn query(&self, sql: &str) -> Result<Answer> {
+        let running = self.run(&Statement { text: sql.to_owned(), line: 1 }).await?;
+        let batches = running.stream.try_collect().await?;
+        let scans = running.plan.as_ref().map(crate::exec::reports).unwrap_or_default();
+        Ok(Answer { batches, scans })
+    }
+
     /// Runs an export to its end.
-    pub async fn export(&self, _export: Export, _progress: ExportProgress) -> Result<Exported> {
-        Err(Error::new(Code::Internal, "stub"))
+    ///
+    /// # Errors
+    /// As [`export::run`]; `invalid_argument` where both or neither of inputs and query are given; `read_only`.
+    pub async fn export(&self, request: Export, progress: ExportProgress) -> Result<Exported> {
+        if self.0.warehouse.read_only() {
+            return Err(read_only("export"));
+        }
+        let state = self.0.context.state();
+        let source = match (&request.query, request.inputs.is_empty()) {
+            (None, false) => export::Source::Files(request.inputs.clone()),
+            (Some(query), true) => {
+                export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?)
+            }
+            _ => {
+                return Err(Error::new(Code::InvalidArgument, "an export takes either inputs or a query")
+                    .with("dataset", &request.dataset));
+            }
+        };
+        let registered = self.0.registry.get(&request.dataset);
+        let request = export::Request {
+            ident: target(&request, registered)?,
+            flags: flags(&request)?,
+            registered: registered.cloned(),
+            source,
+            batch_id: request.batch_id,
+        };
+        export::run(&request, self.0.warehouse.committer(), &state, &progress).await
+    }
+}
+
+fn read_config(path: &str) -> Result<Registry> {
+    let text = std::fs::read_to_string(path).map_err(|e| {
+        Error::new(Code::InvalidConfig, "the configuration file cannot be read").with("file", path).with("cause", &e).source(e)
+    })?;
+    Registry::from_toml(&text).map_err(|e| e.with("file", path))
+}
+
+fn flags(request: &Export) -> Result<Dataset> {
+    let mut builder = Dataset::builder(&request.dataset).json(request.json.clone().unwrap_or_default());
+    if let Some(column) = &request.primary_timestamp {
+        builder = builder.primary_timestamp(column);
+    }
+    if let Some(columns) = &request.lookup {
+        builder = builder.lookup(columns.clone());
+    }
+    builder.build()
+}
+
+fn target(request: &Export, registered: Option<&Dataset>) -> Result<Ident> {
+    let named = request.table.as_deref().or_else(|| registered.and_then(Dataset::table));
+    let Some(name) = named else { return Ok(Ident::new(DEFAULT_SCHEMA, &request.dataset)) };
+    let mut parts: Vec<String> = name.split('.').map(str::to_owned).collect();
+    if parts.len() > 2 && parts.first().is_some_and(|part| part == CATALOG) {
+        parts.remove(0);
+    }
+    match parts.pop() {
+        Some(name) if parts.is_empty() => Ok(Ident::new(DEFAULT_SCHEMA, name)),
+        Some(name) => Ok(Ident { namespace: parts, name }),
+        None => Err(Error::new(Code::InvalidName, "a table needs a name").with("table", name)),
+    }
+}
+
+pub(crate) fn read_only(what: &str) -> Error {
+    Error::new(Code::ReadOnly, format!("{what} would write, and the session is read-only"))
+        .help("start without --read-only")
+}
+
+fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionState> {
+    let mut config = SessionConfig::new()
+        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true);
+    if let Some(threads) = options.threads {
+        config = config.with_target_partitions(threads.max(1));
+    }
+    // Names keep their case; which name an unquoted one means is resolved before planning.
+    config.options_mut().sql_parser.enable_ident_normalization = false;
+    let runtime = RuntimeEnvBuilder::new()
+        .with_object_store_registry(env.stores.registry())
+        .with_metadata_cache_limit(FOOTER_CACHE)
+        .with_memory_pool(memory::pool(options.memory_limit))
+        .build_arc()?;
+    let catalogs = MemoryCatalogProviderList::new();
+    catalogs.register_catalog(CATALOG.to_owned(), Arc::new(warehouse.clone()));
+    let builder = SessionStateBuilder::new()
+        .with_default_features()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_catalog_list(Arc::new(catalogs));
+    let mut state = builder.build();
+    datafusion_functions_json::register_all(&mut state)?;
+    Ok(state)
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("warehouse", &self.0.warehouse).finish_non_exhaustive()
     }
 }
 

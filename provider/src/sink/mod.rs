@@ -76,3 +76,17 @@ pub fn plan(
 pub fn report(_plan: &Arc<dyn ExecutionPlan>) -> Option<Report> {
     None
 }
+
+impl Target {
+    /// An append to a table as it is: no metadata changes.
+    pub fn append(ident: Ident, base: Base) -> Self {
+        Target {
+            ident,
+            metadata: Arc::clone(&base.metadata),
+            base: Some(base),
+            updates: Vec::new(),
+            batch_id: None,
+            summary: BTreeMap::new(),
+        }
+    }
+}

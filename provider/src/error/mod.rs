@@ -10,7 +10,10 @@
 //!   help: write to a new table, or evolve the spec
 //! ```
 
+mod engine;
+
 use std::fmt;
+use std::sync::Arc;
 
 /// The result of anything in this library that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -145,15 +148,17 @@ impl fmt::Display for Code {
     }
 }
 
+#[derive(Clone)]
 struct Inner {
     code: Code,
     what: String,
     context: Vec<(&'static str, String)>,
     help: Option<String>,
-    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
 /// An error with a stable code, what happened, the facts around it, and what to do.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
 impl Error {
@@ -179,7 +184,7 @@ impl Error {
     /// Keeps the error that caused this one.
     #[must_use]
     pub fn source(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 

@@ -1,0 +1,219 @@
+//! Which of our errors is an error of the engine?
+//!
+//! Our own errors travel through DataFusion, Arrow and Parquet as external errors and come back whole. The rest is sorted
+//! by what the caller can do about it.
+
+use std::error::Error as StdError;
+use std::io;
+
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::parser::ParserError;
+use parquet::errors::ParquetError;
+
+use super::{Code, Error};
+
+impl From<Error> for DataFusionError {
+    fn from(e: Error) -> Self {
+        DataFusionError::External(Box::new(e))
+    }
+}
+
+impl From<Error> for ArrowError {
+    fn from(e: Error) -> Self {
+        ArrowError::ExternalError(Box::new(e))
+    }
+}
+
+impl From<Error> for ParquetError {
+    fn from(e: Error) -> Self {
+        ParquetError::External(Box::new(e))
+    }
+}
+
+impl From<iceberg::Error> for Error {
+    fn from(e: iceberg::Error) -> Self {
+        match find(&e) {
+            Some(ours) => ours,
+            None => {
+                Error::new(Code::Internal, "the table format library refused").with("cause", e.message()).source(e)
+            }
+        }
+    }
+}
+
+impl From<ArrowError> for Error {
+    fn from(e: ArrowError) -> Self {
+        find(&e).unwrap_or_else(|| {
+            let code = match &e {
+                ArrowError::CastError(_) | ArrowError::ParseError(_) | ArrowError::DivideByZero => Code::InvalidValue,
+                ArrowError::ArithmeticOverflow(_) => Code::InvalidValue,
+                ArrowError::MemoryError(_) => Code::MemoryLimit,
+                ArrowError::NotYetImplemented(_) => Code::NotSupported,
+                _ => Code::QueryFailed,
+            };
+            Error::new(code, first_line(&e.to_string())).source(e)
+        })
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(e: DataFusionError) -> Self {
+        find(&e).unwrap_or_else(|| classify(&e).source(e))
+    }
+}
+
+/// One of our errors among `e` and what caused it.
+fn find(e: &(dyn StdError + 'static)) -> Option<Error> {
+    let mut next = Some(e);
+    while let Some(e) = next {
+        if let Some(ours) = e.downcast_ref::<Error>() {
+            return Some(ours.clone());
+        }
+        // `io::Error` and `DataFusionError::Shared` hide their content from `source`.
+        if let Some(io) = e.downcast_ref::<io::Error>()
+            && let Some(ours) = io.get_ref().and_then(|inner| find(inner))
+        {
+            return Some(ours);
+        }
+        if let Some(DataFusionError::Shared(inner)) = e.downcast_ref::<DataFusionError>() {
+            return find(inner.as_ref());
+        }
+        next = e.source();
+    }
+    None
+}
+
+fn classify(e: &DataFusionError) -> Error {
+    match e {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => classify(inner),
+        DataFusionError::Shared(inner) => classify(inner),
+        DataFusionError::Collection(all) => {
+            all.first().map_or_else(|| Error::new(Code::Internal, "the engine failed without saying why"), classify)
+        }
+        DataFusionError::SQL(e, _) => syntax(e),
+        DataFusionError::SchemaError(e, _) => schema(e),
+        DataFusionError::Plan(text) => plan(text),
+        DataFusionError::NotImplemented(text) => Error::new(Code::NotSupported, first_line(text)),
+        DataFusionError::Configuration(text) => Error::new(Code::InvalidArgument, first_line(text)),
+        DataFusionError::ResourcesExhausted(text) => Error::new(Code::MemoryLimit, "the memory limit was reached")
+            .with("cause", first_line(text))
+            .help("raise --memory-limit, lower --threads, or make the query smaller"),
+        DataFusionError::IoError(e) => io_error(e),
+        DataFusionError::ArrowError(e, _) => {
+            let text = first_line(&e.to_string());
+            match e.as_ref() {
+                ArrowError::CastError(_) | ArrowError::ParseError(_) => Error::new(Code::InvalidValue, text),
+                ArrowError::DivideByZero | ArrowError::ArithmeticOverflow(_) => Error::new(Code::InvalidValue, text),
+                ArrowError::MemoryError(_) => Error::new(Code::MemoryLimit, text),
+                _ => Error::new(Code::QueryFailed, text),
+            }
+        }
+        DataFusionError::ParquetError(e) => Error::new(Code::DataFileCorrupt, first_line(&e.to_string())),
+        DataFusionError::ObjectStore(e) => Error::new(Code::StorageFailed, first_line(&e.to_string())),
+        DataFusionError::Internal(text) => Error::new(Code::Internal, first_line(text)),
+        other => Error::new(Code::QueryFailed, first_line(&other.strip_backtrace())),
+    }
+}
+
+/// An error of the operating system, by what the caller can do.
+pub(super) fn io_error(e: &io::Error) -> Error {
+    let code = match e.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => Code::StorageFull,
+        _ => Code::StorageFailed,
+    };
+    Error::new(code, first_line(&e.to_string()))
+}
+
+fn syntax(e: &ParserError) -> Error {
+    let text = match e {
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => first_line(text),
+        ParserError::RecursionLimitExceeded => "the statement is nested too deeply".to_owned(),
+    };
+    Error::new(Code::SqlSyntax, text)
+}
+
+fn schema(e: &SchemaError) -> Error {
+    match e {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let names: Vec<String> = valid_fields.iter().map(|column| column.name().to_owned()).collect();
+            let error = Error::new(Code::UnknownColumn, format!("there is no column {}", field.flat_name()));
+            if names.is_empty() { error } else { error.with("columns", names.join(", ")) }
+        }
+        SchemaError::AmbiguousReference { field } => {
+            Error::new(Code::AmbiguousName, format!("the column {} is ambiguous", field.flat_name()))
+        }
+        other => Error::new(Code::SqlPlan, first_line(&other.to_string())),
+    }
+}
+
+/// DataFusion says what is missing in words only.
+fn plan(text: &str) -> Error {
+    let text = first_line(text);
+    let quoted = || text.split('\'').nth(1).unwrap_or_default().to_owned();
+    let lower = text.to_ascii_lowercase();
+    if lower.starts_with("table '") && lower.contains("not found") {
+        let name = quoted();
+        return Error::new(Code::UnknownTable, format!("there is no table {}", name.trim_start_matches("daygrain.")))
+            .help("SHOW TABLES lists what there is");
+    }
+    if lower.starts_with("failed to resolve schema") || lower.starts_with("failed to resolve catalog") {
+        return Error::new(Code::UnknownNamespace, text);
+    }
+    if lower.starts_with("invalid function '") || lower.contains("function '") && lower.contains("not found") {
+        return Error::new(Code::UnknownFunction, format!("there is no function {}", quoted()));
+    }
+    Error::new(Code::SqlPlan, text)
+}
+
+/// The first line that says something: back traces and notes to DataFusion's developers are left out.
+fn first_line(text: &str) -> String {
+    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
+    let line = line.strip_prefix("Error during planning: ").unwrap_or(line);
+    line.trim_end_matches('.').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn ours() -> Error {
+        Error::new(Code::IcebergDataWriteFailed, "a required column holds null").with("column", "at")
+    }
+
+    #[test]
+    fn our_errors_come_back_whole() {
+        let wrapped: Vec<DataFusionError> = vec![
+            ours().into(),
+            DataFusionError::from(ours()).context("while writing"),
+            DataFusionError::Shared(Arc::new(ours().into())),
+            DataFusionError::ArrowError(Box::new(ours().into()), None),
+            DataFusionError::ParquetError(Box::new(ours().into())),
+            DataFusionError::IoError(io::Error::other(ours())),
+            DataFusionError::Shared(Arc::new(DataFusionError::Shared(Arc::new(ours().into())))),
+        ];
+        for e in wrapped {
+            let text = e.to_string();
+            let back = Error::from(e);
+            assert_eq!((back.code(), back.context().len()), (Code::IcebergDataWriteFailed, 1), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_engines_errors_get_a_code() {
+        for (e, code) in [
+            (DataFusionError::Plan("table 'daygrain.main.t' not found".into()), Code::UnknownTable),
+            (DataFusionError::Plan("Invalid function 'foo'.\nDid you mean 'floor'?".into()), Code::UnknownFunction),
+            (DataFusionError::ResourcesExhausted("x".into()), Code::MemoryLimit),
+            (DataFusionError::NotImplemented("x".into()), Code::NotSupported),
+            (DataFusionError::IoError(io::Error::from(io::ErrorKind::StorageFull)), Code::StorageFull),
+            (DataFusionError::SQL(Box::new(ParserError::ParserError("Expected: x".into())), None), Code::SqlSyntax),
+            (DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None), Code::InvalidValue),
+        ] {
+            assert_eq!(Error::from(e).code(), code);
+        }
+    }
+}

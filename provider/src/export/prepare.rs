@@ -1,0 +1,157 @@
+//! Which table metadata do an export's files need?
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema as ArrowSchema;
+use iceberg::TableUpdate;
+use iceberg::spec::{FormatVersion, Schema, SortOrder, TableMetadata, TableMetadataBuilder};
+
+use super::{Request, summary};
+use crate::catalog::Base;
+use crate::commit::Committer;
+use crate::dataset::{Dataset, Resolved};
+use crate::error::{Code, Error, Result};
+use crate::layout::{self, Layout};
+use crate::schema::{self, Source as SchemaSource};
+use crate::sink::Target;
+
+/// Refuses drift that the declaration alone shows, before any input is opened: another timestamp column than the table's
+/// partition has, or none at all.
+// @spec L5
+pub(super) fn check_declared_drift(table: &str, dataset: &Dataset, base: &Base) -> Result<()> {
+    let current = base.metadata.current_schema();
+    let in_table = |column: &str| current.as_struct().fields().iter().any(|field| field.name == column);
+    let declared = dataset.primary_timestamp();
+    if declared.is_some_and(|column| !in_table(column)) {
+        // Whether the rows have it is not known yet.
+        return Ok(());
+    }
+    let resolved = Resolved { primary_timestamp: declared.map(str::to_owned), lookup: Vec::new() };
+    check(table, &layout::derive(&resolved, current)?, current, base)
+}
+
+fn check(table: &str, derived: &Layout, schema: &Schema, base: &Base) -> Result<()> {
+    let metadata = &base.metadata;
+    layout::check_drift(table, derived, schema, metadata.default_partition_spec(), metadata.current_schema())
+}
+
+/// The sink's target: a new table's metadata, or the table's with what must change first.
+pub(super) fn target(
+    request: &Request,
+    dataset: &Dataset,
+    base: Option<Base>,
+    incoming: &ArrowSchema,
+    source: SchemaSource,
+    committer: &Committer,
+) -> Result<Target> {
+    let resolved = dataset.resolve(incoming)?;
+    dataset.check_json(incoming)?;
+    match base {
+        None => create(request, dataset, &resolved, incoming, committer),
+        Some(base) => append(request, dataset, &resolved, base, incoming, source),
+    }
+}
+
+// @spec L4
+fn create(
+    request: &Request,
+    dataset: &Dataset,
+    resolved: &Resolved,
+    incoming: &ArrowSchema,
+    committer: &Committer,
+) -> Result<Target> {
+    let schema = schema::from_arrow(incoming, &dataset.nanoseconds())?;
+    if schema.as_struct().fields().is_empty() {
+        return Err(Error::new(Code::IcebergSchemaIncompatible, "the input has no columns a table could have")
+            .with("table", &request.ident));
+    }
+    let layout = layout::derive(resolved, &schema)?;
+    let location = committer.catalog.location(&request.ident)?;
+    let properties: HashMap<String, String> = dataset.to_properties().into_iter().collect();
+    let built = TableMetadataBuilder::new(schema, layout.spec, layout.order, location, FormatVersion::V3, properties)?
+        .assign_uuid(committer.env.ids.uuid())
+        .build()?;
+    Ok(Target {
+        ident: request.ident.clone(),
+        base: None,
+        metadata: Arc::new(built.metadata),
+        updates: built.changes,
+        batch_id: request.batch_id.clone(),
+        summary: summary(dataset),
+    })
+}
+
+fn append(
+    request: &Request,
+    dataset: &Dataset,
+    resolved: &Resolved,
+    base: Base,
+    incoming: &ArrowSchema,
+    source: SchemaSource,
+) -> Result<Target> {
+    let table = request.ident.to_string();
+    let current = Arc::clone(base.metadata.current_schema());
+    let in_table = |column: &String| current.as_struct().fields().iter().any(|field| field.name == *column);
+    let partition_only = Resolved { primary_timestamp: resolved.primary_timestamp.clone(), lookup: Vec::new() };
+    if resolved.primary_timestamp.as_ref().is_none_or(in_table) {
+        check(&table, &layout::derive(&partition_only, &current)?, &current, &base)?;
+    } else {
+        let theirs = schema::from_arrow(incoming, &dataset.nanoseconds())?;
+        check(&table, &layout::derive(&partition_only, &theirs)?, &theirs, &base)?;
+    }
+
+    let last_column_id = base.metadata.last_column_id();
+    let extended = schema::extend(&current, last_column_id, incoming, source, &dataset.nanoseconds())
+        .map_err(|e| e.with("table", &table))?;
+    let mut updates = Vec::new();
+    let schema = match extended {
+        Some(schema) => {
+            updates.push(TableUpdate::AddSchema { schema: schema.clone() });
+            updates.push(TableUpdate::SetCurrentSchema { schema_id: -1 });
+            Arc::new(schema)
+        }
+        None => current,
+    };
+    let order = layout::derive(resolved, &schema)?.order;
+    let declares_order = dataset.lookup().is_some() || !dataset.fields().is_empty();
+    if declares_order {
+        updates.extend(order_updates(&base.metadata, order));
+    }
+    updates.extend(property_updates(dataset, &base.metadata));
+
+    let mut builder = TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
+    for update in updates.clone() {
+        builder = update.apply(builder)?;
+    }
+    Ok(Target {
+        ident: request.ident.clone(),
+        metadata: Arc::new(builder.build()?.metadata),
+        base: Some(base),
+        updates,
+        batch_id: request.batch_id.clone(),
+        summary: summary(dataset),
+    })
+}
+
+/// The table's default order becomes the derived one; an order the table has had keeps its id.
+// @spec L5
+fn order_updates(metadata: &TableMetadata, derived: SortOrder) -> Vec<TableUpdate> {
+    if layout::same_order(metadata.default_sort_order(), &derived) {
+        return Vec::new();
+    }
+    match metadata.sort_orders_iter().find(|order| layout::same_order(order, &derived)) {
+        Some(known) => vec![TableUpdate::SetDefaultSortOrder { sort_order_id: known.order_id }],
+        None => vec![
+            TableUpdate::AddSortOrder { sort_order: derived },
+            TableUpdate::SetDefaultSortOrder { sort_order_id: -1 },
+        ],
+    }
+}
+
+fn property_updates(dataset: &Dataset, metadata: &TableMetadata) -> Option<TableUpdate> {
+    let held = metadata.properties();
+    let updates: HashMap<String, String> =
+        dataset.to_properties().into_iter().filter(|(key, value)| held.get(key) != Some(value)).collect();
+    (!updates.is_empty()).then_some(TableUpdate::SetProperties { updates })
+}

@@ -1,0 +1,306 @@
+//! How does one statement run?
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema as ArrowSchema;
+use datafusion::datasource::source_as_provider;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::execution::SessionState;
+use datafusion::logical_expr::{LogicalPlan, TableScan};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use futures::TryStreamExt;
+
+use super::{Running, Session, read_only};
+use crate::error::{Code, Error, Result};
+use crate::exec;
+use crate::sql::{self, Ddl, Listing, Parsed, Scanned, TableName};
+use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, ident};
+
+impl Session {
+    pub(super) async fn start(&self, text: &str) -> Result<Running> {
+        let parsed = sql::parse(text)?;
+        if let Some(error) = sql::refused(&parsed) {
+            return Err(error);
+        }
+        match parsed {
+            Parsed::ExplainPruning(inner) => self.explain_pruning(*inner).await,
+            Parsed::Sql(statement) => self.sql(*statement).await,
+        }
+    }
+
+    async fn sql(&self, mut statement: DfStatement) -> Result<Running> {
+        let state = self.0.context.state();
+        if lists(&statement) {
+            self.0.warehouse.list().await?;
+        }
+        sql::resolve_names(&mut statement, &state).await?;
+        if let Some(ddl) = Ddl::of(&statement)? {
+            return self.ddl(ddl, statement).await;
+        }
+        let plan = state.statement_to_plan(statement).await?;
+        self.refuse_writes(&plan)?;
+        match plan {
+            // These change the session itself.
+            LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
+                self.refuse_shadowing(&plan).await?;
+                let frame = self.0.context.execute_logical_plan(plan).await?;
+                let plan = frame.create_physical_plan().await?;
+                self.execute(plan, Vec::new())
+            }
+            plan => {
+                let plan = state.create_physical_plan(&plan).await?;
+                let notes = full_scan_notes(&plan);
+                self.execute(plan, notes)
+            }
+        }
+    }
+
+    /// Plans a query for an export.
+    pub(super) async fn plan_query(&self, state: &SessionState, query: &str) -> Result<Arc<dyn ExecutionPlan>> {
+        let Parsed::Sql(mut statement) = sql::parse(query)? else { return Err(not_a_query()) };
+        if !matches!(statement.as_ref(), DfStatement::Statement(ast) if matches!(ast.as_ref(), Ast::Query(_))) {
+            return Err(not_a_query());
+        }
+        sql::resolve_names(&mut statement, state).await?;
+        let plan = state.statement_to_plan(*statement).await?;
+        Ok(state.create_physical_plan(&plan).await?)
+    }
+
+    fn execute(&self, plan: Arc<dyn ExecutionPlan>, notes: Vec<String>) -> Result<Running> {
+        let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
+        Ok(Running { stream, plan: Some(plan), notes })
+    }
+
+    fn refuse_writes(&self, plan: &LogicalPlan) -> Result<()> {
+        match sql::writes(plan) {
+            Some(what) if self.0.warehouse.read_only() => Err(read_only(&what)),
+            _ => Ok(()),
+        }
+    }
+
+    /// A table of the session may not hide one of the warehouse.
+    async fn refuse_shadowing(&self, plan: &LogicalPlan) -> Result<()> {
+        use datafusion::logical_expr::DdlStatement;
+        let name = match plan {
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(create)) if !create.if_not_exists => &create.name,
+            LogicalPlan::Ddl(DdlStatement::CreateView(create)) => &create.name,
+            _ => return Ok(()),
+        };
+        self.refuse_existing(name.schema().unwrap_or(DEFAULT_SCHEMA), name.table()).await
+    }
+
+    async fn refuse_existing(&self, schema: &str, name: &str) -> Result<()> {
+        let catalog = &self.0.warehouse.committer().catalog;
+        match catalog.load(&ident(schema, name)).await {
+            Ok(None) => Ok(()),
+            Ok(Some(_)) => Err(Error::new(Code::AlreadyExists, "the warehouse has a table of this name")
+                .with("table", format!("{schema}.{name}"))
+                .help("choose another name")),
+            Err(e) if e.code() == Code::InvalidName => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn ddl(&self, ddl: Ddl, statement: DfStatement) -> Result<Running> {
+        if let Some(what) = ddl.writes()
+            && self.0.warehouse.read_only()
+        {
+            return Err(read_only(what));
+        }
+        match ddl {
+            Ddl::CreateSchema { schema, if_not_exists } => {
+                match self.catalog().create_namespace(&levels(&schema)).await {
+                    Err(e) if if_not_exists && e.code() == Code::AlreadyExists => Ok(nothing(Vec::new())),
+                    other => other.map(|()| nothing(Vec::new())),
+                }
+            }
+            Ddl::DropSchemas { schemas, if_exists } => {
+                for schema in schemas {
+                    match self.catalog().drop_namespace(&levels(&schema)).await {
+                        Err(e) if if_exists && e.code() == Code::UnknownNamespace => {}
+                        other => other?,
+                    }
+                }
+                Ok(nothing(Vec::new()))
+            }
+            Ddl::DropTables { tables, if_exists, purge, views } => {
+                let mut notes = Vec::new();
+                for table in tables {
+                    notes.extend(self.drop(&table, if_exists, purge, views).await?);
+                }
+                Ok(nothing(notes))
+            }
+            Ddl::External { table, location, relocate, if_not_exists, or_replace } => {
+                self.external(table, location, relocate, if_not_exists, or_replace).await
+            }
+            Ddl::ShowTables => self.show_tables().await,
+            Ddl::ShowSchemas => {
+                self.0.warehouse.list().await?;
+                rows(Listing::schemas(self.0.warehouse.listed().into_keys().collect())?)
+            }
+            Ddl::Describe(table) => self.describe(table, statement).await,
+        }
+    }
+
+    fn catalog(&self) -> &dyn crate::catalog::Catalog {
+        self.0.warehouse.committer().catalog.as_ref()
+    }
+
+    async fn drop(&self, table: &TableName, if_exists: bool, purge: bool, view: bool) -> Result<Option<String>> {
+        let warehouse = &self.0.warehouse;
+        if warehouse.forget(&table.schema, &table.name) {
+            return Ok(None);
+        }
+        let name = format!("{}.{}", table.schema, table.name);
+        let ident = ident(&table.schema, &table.name);
+        let unknown = || Error::new(Code::UnknownTable, format!("there is no table {name}"));
+        if view {
+            return if if_exists { Ok(None) } else { Err(unknown()) };
+        }
+        match self.catalog().drop_table(&ident, purge).await {
+            Err(e) if matches!(e.code(), Code::UnknownTable | Code::InvalidName) => {
+                if if_exists { Ok(None) } else { Err(unknown()) }
+            }
+            Err(e) => Err(e),
+            Ok(dropped) if purge => Ok(Some(format!("dropped {name} and deleted {} files", dropped.deleted))),
+            Ok(dropped) => Ok(Some(format!("dropped {name}; its data files are kept in {}", dropped.location))),
+        }
+    }
+
+    async fn external(
+        &self,
+        table: TableName,
+        location: String,
+        relocate: bool,
+        if_not_exists: bool,
+        or_replace: bool,
+    ) -> Result<Running> {
+        let warehouse = &self.0.warehouse;
+        let TableName { schema, name } = table;
+        if warehouse.is_local(&schema, &name) && !or_replace {
+            if if_not_exists {
+                return Ok(nothing(Vec::new()));
+            }
+            return Err(Error::new(Code::AlreadyExists, "the session has a table of this name")
+                .with("table", format!("{schema}.{name}"))
+                .help("DROP TABLE forgets it, CREATE OR REPLACE EXTERNAL TABLE replaces it"));
+        }
+        self.refuse_existing(&schema, &name).await?;
+        let external = External::new(name.clone(), location, relocate);
+        external.open(warehouse.committer()).await?;
+        warehouse.forget(&schema, &name);
+        warehouse.register_external(&schema, &name, external);
+        Ok(nothing(Vec::new()))
+    }
+
+    async fn show_tables(&self) -> Result<Running> {
+        let warehouse = &self.0.warehouse;
+        warehouse.list().await?;
+        let mut found = Vec::new();
+        for (schema, tables) in warehouse.listed() {
+            for table in tables {
+                let kind = if warehouse.is_local(&schema, &table) { "EXTERNAL" } else { "BASE TABLE" };
+                found.push((schema.clone(), table, kind));
+            }
+        }
+        found.sort();
+        rows(Listing::tables(&found)?)
+    }
+
+    async fn describe(&self, table: TableName, statement: DfStatement) -> Result<Running> {
+        let provider = self.0.warehouse.table(&table.schema, &table.name).await?;
+        if let Some(iceberg) = provider.as_ref().and_then(|p| p.as_any().downcast_ref::<IcebergTable>()) {
+            return rows(Listing::columns(&iceberg.view().schema)?);
+        }
+        let state = self.0.context.state();
+        let plan = state.statement_to_plan(statement).await?;
+        self.execute(state.create_physical_plan(&plan).await?, Vec::new())
+    }
+
+    // @spec E3
+    async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
+        let state = self.0.context.state();
+        sql::resolve_names(&mut statement, &state).await?;
+        let logical = state.optimize(&state.statement_to_plan(statement).await?)?;
+        let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
+        let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
+        stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
+
+        let mut reports = exec::reports(&plan);
+        let mut scans = Vec::new();
+        for scan in table_scans(&logical)? {
+            let Ok(provider) = source_as_provider(&scan.source) else { continue };
+            let Some(table) = provider.as_any().downcast_ref::<IcebergTable>() else { continue };
+            let view = table.view();
+            match reports.iter().position(|report| report.table == view.name) {
+                Some(at) => scans.push(Scanned { report: reports.remove(at), from_metadata: false }),
+                // The optimiser answered this scan from the statistics of its plan.
+                None => {
+                    let report = exec::explain(view, &state, &scan.filters).await?;
+                    scans.push(Scanned { report, from_metadata: true });
+                }
+            }
+        }
+        rows(sql::pruning_rows(&scans)?)
+    }
+}
+
+fn not_a_query() -> Error {
+    Error::new(Code::InvalidArgument, "--query takes a SELECT")
+}
+
+fn levels(schema: &str) -> Vec<String> {
+    schema.split('.').map(str::to_owned).collect()
+}
+
+/// True where the answer needs the names of all tables.
+fn lists(statement: &DfStatement) -> bool {
+    let DfStatement::Statement(ast) = statement else { return false };
+    matches!(
+        ast.as_ref(),
+        Ast::ShowTables { .. } | Ast::ShowColumns { .. } | Ast::ShowSchemas { .. } | Ast::ShowCreate { .. }
+    ) || statement.to_string().to_ascii_lowercase().contains("information_schema")
+}
+
+fn table_scans(plan: &LogicalPlan) -> Result<Vec<TableScan>> {
+    let mut scans = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            scans.push(scan.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(scans)
+}
+
+/// A warning for each scan that filters and yet reads every partition of a partitioned table.
+fn full_scan_notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
+    let full = exec::reports(plan).into_iter().filter(|report| {
+        let files = &report.ledger.files;
+        report.filtered && report.partitioned && files.kept() > 1 && files.kept() == files.total()
+    });
+    full.map(|report| {
+        format!(
+            "the filter on {} skips none of its {} files; EXPLAIN PRUNING says why",
+            report.table,
+            report.ledger.files.total()
+        )
+    })
+    .collect()
+}
+
+/// A statement that is done and has no rows.
+fn nothing(notes: Vec<String>) -> Running {
+    let schema = Arc::new(ArrowSchema::empty());
+    let stream = RecordBatchStreamAdapter::new(schema, futures::stream::empty());
+    Running { stream: Box::pin(stream), plan: None, notes }
+}
+
+fn rows(batch: RecordBatch) -> Result<Running> {
+    let stream = RecordBatchStreamAdapter::new(batch.schema(), futures::stream::iter([Ok(batch)]));
+    Ok(Running { stream: Box::pin(stream), plan: None, notes: Vec::new() })
+}

@@ -1,0 +1,245 @@
+//! The catalog `daygrain` as SQL sees it.
+//!
+//! Inside [`Warehouse::statement`] each table is loaded once, so that a statement reads one snapshot of a table however
+//! often it names it. Tables that exist only in the session (external ones, views) stand beside those of the catalog.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
+use datafusion::common::Result as DfResult;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::OnceCell;
+
+use super::external::External;
+use super::provider::{Access, IcebergTable};
+use crate::catalog::Ident;
+use crate::commit::Committer;
+use crate::error::{Code, Error, Result};
+
+/// The name of our catalog in SQL.
+pub const CATALOG: &str = "daygrain";
+/// The schema of unqualified names.
+pub const DEFAULT_SCHEMA: &str = "main";
+
+type Name = (String, String);
+type Loaded = Arc<OnceCell<Option<Arc<dyn TableProvider>>>>;
+
+/// Tables of the session only, by schema and name.
+#[derive(Debug, Default)]
+struct Local {
+    external: RwLock<BTreeMap<Name, External>>,
+    provided: RwLock<BTreeMap<Name, Arc<dyn TableProvider>>>,
+}
+
+impl Local {
+    fn names(&self) -> Vec<Name> {
+        let mut names: Vec<Name> = self.external.read().keys().cloned().collect();
+        names.extend(self.provided.read().keys().cloned());
+        names
+    }
+}
+
+struct Shared {
+    committer: Committer,
+    read_only: bool,
+    local: Local,
+    /// Tables by schema: known only after [`Warehouse::list`], since listing is asynchronous and providers are not.
+    listed: RwLock<BTreeMap<String, Vec<String>>>,
+}
+
+tokio::task_local! {
+    /// What the running statement has loaded.
+    static STATEMENT: Mutex<BTreeMap<Name, Loaded>>;
+}
+
+/// The catalog provider of a session.
+#[derive(Clone)]
+pub struct Warehouse(Arc<Shared>);
+
+impl Warehouse {
+    /// A catalog over what `committer` commits to.
+    pub fn new(committer: Committer, read_only: bool) -> Self {
+        Warehouse(Arc::new(Shared { committer, read_only, local: Local::default(), listed: RwLock::default() }))
+    }
+
+    /// Runs `planning` so that each table it names is loaded once. Without it every look-up loads the table anew.
+    pub async fn statement<F: Future>(planning: F) -> F::Output {
+        STATEMENT.scope(Mutex::default(), planning).await
+    }
+
+    /// What commits to this catalog.
+    pub fn committer(&self) -> &Committer {
+        &self.0.committer
+    }
+
+    /// True where nothing may be written.
+    pub fn read_only(&self) -> bool {
+        self.0.read_only
+    }
+
+    /// Lists schemas and tables, for `SHOW` and `information_schema`.
+    ///
+    /// # Errors
+    /// Whatever the catalog's store answers.
+    pub async fn list(&self) -> Result<()> {
+        let catalog = &self.0.committer.catalog;
+        let mut all = BTreeMap::new();
+        for namespace in catalog.namespaces().await? {
+            let tables = catalog.tables(&namespace).await?;
+            all.insert(namespace.join("."), tables);
+        }
+        for (schema, table) in self.0.local.names() {
+            let tables: &mut Vec<String> = all.entry(schema).or_default();
+            if !tables.contains(&table) {
+                tables.push(table);
+            }
+        }
+        all.entry(DEFAULT_SCHEMA.to_owned()).or_default();
+        *self.0.listed.write() = all;
+        Ok(())
+    }
+
+    /// Schemas and their tables, as far as they were [listed](Self::list).
+    pub fn listed(&self) -> BTreeMap<String, Vec<String>> {
+        self.0.listed.read().clone()
+    }
+
+    /// Registers an external Iceberg table; true if it replaced one.
+    pub fn register_external(&self, schema: &str, name: &str, external: External) -> bool {
+        self.0.local.external.write().insert((schema.to_owned(), name.to_owned()), external).is_some()
+    }
+
+    /// Forgets a table of the session; false if there is none.
+    pub fn forget(&self, schema: &str, name: &str) -> bool {
+        let key = (schema.to_owned(), name.to_owned());
+        let external = self.0.local.external.write().remove(&key).is_some();
+        self.0.local.provided.write().remove(&key).is_some() || external
+    }
+
+    /// True for a table of the session only.
+    pub fn is_local(&self, schema: &str, name: &str) -> bool {
+        let key = (schema.to_owned(), name.to_owned());
+        self.0.local.external.read().contains_key(&key) || self.0.local.provided.read().contains_key(&key)
+    }
+
+    /// The table, loaded at most once in a [statement](Self::statement).
+    ///
+    /// # Errors
+    /// Whatever loading it meets; a table that is verifiably absent is `None`.
+    pub async fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let key = (schema.to_owned(), name.to_owned());
+        let remembered = STATEMENT.try_with(|loaded| Arc::clone(loaded.lock().entry(key.clone()).or_default()));
+        match remembered {
+            Ok(cell) => cell.get_or_try_init(|| self.load(key)).await.cloned(),
+            Err(_) => self.load(key).await,
+        }
+    }
+
+    async fn load(&self, key: Name) -> Result<Option<Arc<dyn TableProvider>>> {
+        let provided = self.0.local.provided.read().get(&key).cloned();
+        if provided.is_some() {
+            return Ok(provided);
+        }
+        let external = self.0.local.external.read().get(&key).cloned();
+        if let Some(external) = external {
+            return external.open(&self.0.committer).await.map(Some);
+        }
+        let ident = ident(&key.0, &key.1);
+        match self.0.committer.catalog.load(&ident).await {
+            Ok(None) => Ok(None),
+            // A name no table can have names no table.
+            Err(e) if e.code() == Code::InvalidName => Ok(None),
+            Err(e) => Err(e),
+            Ok(Some(base)) => {
+                let view = IcebergTable::view_of(display(&ident), &base, &self.0.committer)?;
+                Ok(Some(Arc::new(IcebergTable::new(view, self.access(ident, base)))))
+            }
+        }
+    }
+
+    fn access(&self, ident: Ident, base: crate::catalog::Base) -> Access {
+        if self.0.read_only {
+            return Access::ReadOnly("the session is read-only");
+        }
+        Access::Append { ident, base: Box::new(base), committer: self.0.committer.clone() }
+    }
+}
+
+/// The table of a schema: dots separate namespace levels.
+pub(crate) fn ident(schema: &str, name: &str) -> Ident {
+    Ident { namespace: schema.split('.').map(str::to_owned).collect(), name: name.to_owned() }
+}
+
+/// A table's name as people read it: without the default schema.
+pub(crate) fn display(ident: &Ident) -> String {
+    if ident.namespace == [DEFAULT_SCHEMA] { ident.name.clone() } else { ident.to_string() }
+}
+
+impl CatalogProvider for Warehouse {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn schema_names(&self) -> Vec<String> {
+        self.0.listed.read().keys().cloned().collect()
+    }
+
+    /// Any name: whether a namespace exists is asked of the store only when a table in it is.
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        Some(Arc::new(Tables { warehouse: self.clone(), schema: name.to_owned() }))
+    }
+}
+
+/// The tables of one schema.
+#[derive(Clone, Debug)]
+struct Tables {
+    warehouse: Warehouse,
+    schema: String,
+}
+
+#[async_trait]
+impl SchemaProvider for Tables {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn table_names(&self) -> Vec<String> {
+        self.warehouse.0.listed.read().get(&self.schema).cloned().unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {
+        Ok(self.warehouse.table(&self.schema, name).await?)
+    }
+
+    fn register_table(&self, name: String, table: Arc<dyn TableProvider>) -> DfResult<Option<Arc<dyn TableProvider>>> {
+        Ok(self.warehouse.0.local.provided.write().insert((self.schema.clone(), name), table))
+    }
+
+    fn deregister_table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {
+        let key = (self.schema.clone(), name.to_owned());
+        let provided = self.warehouse.0.local.provided.write().remove(&key);
+        match provided {
+            Some(table) => Ok(Some(table)),
+            None if self.warehouse.is_local(&self.schema, name) => Err(Error::new(
+                Code::NotSupported,
+                "an external Iceberg table is forgotten with DROP TABLE of this session's own SQL entry point",
+            )
+            .into()),
+            None => Ok(None),
+        }
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.warehouse.is_local(&self.schema, name)
+    }
+}
+
+impl fmt::Debug for Warehouse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Warehouse").field("read_only", &self.0.read_only).finish_non_exhaustive()
+    }
+}
