@@ -51,6 +51,8 @@ struct Plan {
     puts: Vec<Fault>,
     /// Reads of this file fail.
     unreadable: Option<String>,
+    /// This directory cannot be looked into.
+    unlistable: Option<String>,
     /// This file appears (with this content) before the next metadata write.
     rival: Option<(String, Bytes)>,
     log: Vec<String>,
@@ -146,6 +148,10 @@ impl ObjectStore for Faulty {
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
         self.note("LIST", prefix.unwrap_or(&Path::ROOT));
+        let unlistable = self.plan.lock().unlistable.clone();
+        if unlistable.is_some() && unlistable.as_deref() == prefix.and_then(Path::filename) {
+            return Err(errno(13));
+        }
         self.inner.list_with_delimiter(prefix).await
     }
 
@@ -805,6 +811,24 @@ async fn warehouses_of_other_tools_have_no_markers() {
         assert_eq!(world.catalog.namespaces().await.unwrap(), [ns(&["main"]), ns(&["sales"])]);
         assert_eq!(world.catalog.tables(&ns(&["sales"])).await.unwrap(), ["orders"]);
         assert_eq!(world.catalog.tables(&ns(&["photos"])).await.unwrap_err().code(), Code::UnknownNamespace);
+    }
+}
+
+#[tokio::test]
+async fn a_directory_that_may_not_be_read_breaks_no_listing_and_is_not_taken_for_empty() {
+    for world in World::all() {
+        world.table(1).await;
+        world.write(&format!("{}/lost+found/x", world.catalog.warehouse()), "x").await;
+        world.plan.lock().unlistable = Some("lost+found".to_owned());
+        assert_eq!(world.catalog.namespaces().await.unwrap(), [ns(&["main"])]);
+        assert_eq!(world.catalog.tables(&ns(&["lost+found"])).await.unwrap_err().code(), Code::PermissionDenied);
+
+        world.plan.lock().unlistable = Some("metadata".to_owned());
+        world.write(&world.file("metadata/version-hint.text"), "x").await;
+        assert_eq!(world.catalog.load(&t()).await.unwrap_err().code(), Code::PermissionDenied);
+        assert_eq!(world.catalog.drop_table(&t(), true).await.unwrap_err().code(), Code::PermissionDenied);
+        let created = world.catalog.publish(&t(), None, &world.new_table(&t())).await;
+        assert_eq!(outcome(&created), ("not sent", Some(Code::PermissionDenied)));
     }
 }
 

@@ -15,10 +15,10 @@ use crate::error::{Code, Error, Result};
 
 /// A location below another: one `/` between them, whatever `location` ends with.
 pub fn join(location: &str, name: &str) -> String {
-    // `file://` is the root directory: its slashes are not separators.
-    let base = if location.ends_with("://") { location } else { location.trim_end_matches('/') };
-    let base = if base.ends_with(':') && location.contains("://") { "file://" } else { base };
-    format!("{base}/{}", name.trim_start_matches('/'))
+    // The slashes of `file://` are not separators: it is the root directory.
+    let keep = location.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = location.split_at(keep);
+    format!("{scheme}{}/{}", rest.trim_end_matches('/'), name.trim_start_matches('/'))
 }
 
 /// The directory name of a partition value: `name=value`, each encoded as Java's `URLEncoder` does (UTF-8; letters,
@@ -238,6 +238,7 @@ mod tests {
         check("file:///", "w", "file:///w");
         check("memory://name", "a/b", "memory://name/a/b");
         check("memory://name/", "/a", "memory://name/a");
+        check("memory:///", "a", "memory:///a");
         check("/w", "a", "/w/a");
         check("/", "a", "/a");
     }

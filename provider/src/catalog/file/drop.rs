@@ -14,7 +14,7 @@ use object_store::{Error as StoreError, ObjectStore};
 use std::sync::Arc;
 
 use super::super::names::{Form, MetadataName, claims_metadata};
-use super::{Catalog, Code, Dropped, Error, FileCatalog, Ident, Result, StreamExt, metadata_directory, paths, storage};
+use super::{Catalog, Code, Dropped, Error, FileCatalog, Ident, Result, StreamExt, metadata_directory, storage};
 
 /// How often a drop begins again because somebody committed meanwhile.
 const ROUNDS: usize = 16;

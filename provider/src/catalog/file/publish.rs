@@ -193,7 +193,7 @@ fn check_writable(table: &str, base: Option<&Base>, next: &TableMetadata) -> Res
     if !paths::is_same_directory(before, table) {
         return Err(Error::new(Code::NotSupported, "the table was moved after it was written, it can only be read")
             .with("location", before)
-            .with("found at", table));
+            .with("found_at", table));
     }
     check_properties(next)
 }
@@ -282,4 +282,28 @@ fn compressed(location: &str) -> Error {
 
 fn foreign(location: &str) -> Error {
     Error::new(Code::NotSupported, "another catalog owns this table, it can only be read").with("file", location)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_failure_proves() {
+        let check = |failure: StoreError, meaning| assert_eq!(meaning_of(&failure), meaning, "{failure}");
+        let generic = |store, errno| StoreError::Generic { store, source: io::Error::from_raw_os_error(errno).into() };
+        let (path, source) = (String::new, || "answer".into());
+        check(generic("LocalStore", 28), Meaning::NeverSent);
+        check(generic("LocalStore", 13), Meaning::NeverSent);
+        check(generic("LocalStore", 5), Meaning::Refused);
+        check(generic("S3", 104), Meaning::Nothing);
+        check(generic("S3", 110), Meaning::Nothing);
+        check(StoreError::Generic { store: "S3", source: "503".into() }, Meaning::Nothing);
+        check(StoreError::AlreadyExists { path: path(), source: source() }, Meaning::Nothing);
+        check(StoreError::Precondition { path: path(), source: source() }, Meaning::Nothing);
+        check(StoreError::NotFound { path: path(), source: source() }, Meaning::Nothing);
+        check(StoreError::PermissionDenied { path: path(), source: source() }, Meaning::Refused);
+        check(StoreError::Unauthenticated { path: path(), source: source() }, Meaning::Refused);
+        check(StoreError::NotSupported { source: source() }, Meaning::NeverSent);
+    }
 }

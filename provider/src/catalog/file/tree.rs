@@ -33,7 +33,7 @@ impl FileCatalog {
             .map(|name| async move {
                 let found = match kind {
                     Place::Table => self.is_table(parent, &name).await.map(|is| is.then_some(Place::Table)),
-                    _ => self.place(&[parent, &[name.clone()]].concat()).await.map(Some),
+                    _ => self.place(&[parent, std::slice::from_ref(&name)].concat()).await.map(Some),
                 };
                 match found {
                     Ok(Some(found)) if found == kind => Ok(Some(name)),
@@ -60,12 +60,11 @@ impl FileCatalog {
             return Ok(if self.has_metadata_file(&directory).await? { Place::Table } else { Place::Nothing });
         }
         // Made by another tool, without a marker.
-        for name in child_names(&listing) {
-            if self.is_table(levels, &name).await? {
-                return Ok(Place::Namespace);
-            }
-        }
-        Ok(Place::Nothing)
+        let tables = futures::stream::iter(child_names(&listing))
+            .map(|name| async move { self.is_table(levels, &name).await })
+            .buffer_unordered(PARALLEL);
+        let holds_table = tables.try_any(|is_table| async move { is_table }).await?;
+        Ok(if holds_table { Place::Namespace } else { Place::Nothing })
     }
 
     pub(super) async fn require_namespace(&self, namespace: &[String]) -> Result<()> {
