@@ -30,8 +30,9 @@ use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat, 
 use super::layout::Layout;
 use super::run::Run;
 use super::writer::{FileWriter, Settings, Written};
-use super::{Progress, external, failed, metrics, paths, plan_error, transform, values};
+use super::{Progress, external, failed, metrics, plan_error, transform, values};
 use crate::error::Result;
+use crate::storage::paths::partition_dir;
 
 /// `WriteFilesExec: format=parquet, codec=zstd(3), target=512 MiB, location=file:///w/main/messages/data`
 ///
@@ -172,10 +173,10 @@ impl Task {
         for (field, value) in self.layout.partition.iter().zip(partition) {
             location.push('/');
             let text = transform::human(&field.transform, &field.kind, value.as_ref());
-            location.push_str(&paths::directory(&field.name, &text));
+            location.push_str(&partition_dir(&field.name, &text));
         }
-        location.push('/');
-        location.push_str(&paths::file(self.number, self.run.id, self.files));
+        // The run's id makes the name unique, also across retries and writers.
+        location.push_str(&format!("/{:05}-{}-{:05}.parquet", self.number, self.run.id, self.files));
         location
     }
 

@@ -10,8 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
 
 use crate::error::Result;
-use crate::sink::store_error;
-use crate::storage::Located;
+use crate::storage::{self, Located};
 
 /// Size of a part. Stores want 5 MiB at least and allow 10,000 parts: files of 80 GB.
 const PART_BYTES: usize = 8 << 20;
@@ -72,14 +71,14 @@ impl Upload {
     pub(super) async fn put(&mut self, bytes: Bytes, location: &str) -> Result<()> {
         self.bytes += bytes.len() as u64;
         match &mut self.writer {
-            Some(writer) => writer.put(bytes).await.map_err(|e| store_error(location, e)),
+            Some(writer) => writer.put(bytes).await.map_err(|e| storage::error(location, e)),
             None => Ok(()),
         }
     }
 
     pub(super) async fn finish(&mut self, location: &str) -> Result<()> {
         if let Some(writer) = &mut self.writer {
-            writer.shutdown().await.map_err(|e| store_error(location, io_cause(e)))?;
+            writer.shutdown().await.map_err(|e| storage::error(location, io_cause(e)))?;
             self.writer = None;
         }
         Ok(())
