@@ -75,7 +75,7 @@ impl Shell {
 
     /// Runs the text of one statement and prints its rows.
     pub(crate) async fn statement(&mut self, text: &str) -> Result<(), Stop> {
-        for statement in self.session.parse(text)? {
+        for statement in self.session.parse(text) {
             let started = Instant::now();
             let rows = self.run(&statement).await?;
             self.report(started.elapsed(), rows);

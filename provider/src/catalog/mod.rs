@@ -94,12 +94,28 @@ impl FileCatalog {
 }
 #[async_trait]
 impl Catalog for FileCatalog {
-    async fn namespaces(&self) -> Result<Vec<Vec<String>>> { Ok(vec![]) }
-    async fn create_namespace(&self, _: &[String]) -> Result<()> { Ok(()) }
-    async fn drop_namespace(&self, _: &[String]) -> Result<()> { Ok(()) }
-    async fn tables(&self, _: &[String]) -> Result<Vec<String>> { Ok(vec![]) }
-    async fn load(&self, _: &Ident) -> Result<Option<Base>> { Ok(None) }
-    fn location(&self, _: &Ident) -> Result<String> { Ok(String::new()) }
-    async fn publish(&self, _: &Ident, base: Option<&Base>, _: &Proposal) -> Result<Base, PublishError> { base.cloned().ok_or_else(|| PublishError::NotSent(Error::new(crate::Code::Internal, "stub"))) }
-    async fn drop_table(&self, _: &Ident, _: bool) -> Result<Dropped> { Err(Error::new(crate::Code::Internal, "stub")) }
+    async fn namespaces(&self) -> Result<Vec<Vec<String>>> {
+        Ok(vec![])
+    }
+    async fn create_namespace(&self, _: &[String]) -> Result<()> {
+        Ok(())
+    }
+    async fn drop_namespace(&self, _: &[String]) -> Result<()> {
+        Ok(())
+    }
+    async fn tables(&self, _: &[String]) -> Result<Vec<String>> {
+        Ok(vec![])
+    }
+    async fn load(&self, _: &Ident) -> Result<Option<Base>> {
+        Ok(None)
+    }
+    fn location(&self, _: &Ident) -> Result<String> {
+        Ok(String::new())
+    }
+    async fn publish(&self, _: &Ident, base: Option<&Base>, _: &Proposal) -> Result<Base, PublishError> {
+        base.cloned().ok_or_else(|| PublishError::NotSent(Error::new(crate::Code::Internal, "stub")))
+    }
+    async fn drop_table(&self, _: &Ident, _: bool) -> Result<Dropped> {
+        Err(Error::new(crate::Code::Internal, "stub"))
+    }
 }

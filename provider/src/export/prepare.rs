@@ -120,7 +120,8 @@ fn append(
     }
     updates.extend(property_updates(dataset, &base.metadata));
 
-    let mut builder = TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
+    let mut builder =
+        TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
     for update in updates.clone() {
         builder = update.apply(builder)?;
     }

@@ -68,6 +68,21 @@ pub struct Env {
 
 #[derive(Debug)]
 struct Stub;
-impl Clock for Stub { fn now_ms(&self) -> i64 { 0 } }
-impl Ids for Stub { fn uuid(&self) -> uuid::Uuid { uuid::Uuid::nil() } fn snapshot_id(&self) -> i64 { 1 } }
-impl Env { pub fn new(stores: Stores) -> Self { Env { stores, clock: Arc::new(Stub), ids: Arc::new(Stub) } } }
+impl Clock for Stub {
+    fn now_ms(&self) -> i64 {
+        0
+    }
+}
+impl Ids for Stub {
+    fn uuid(&self) -> uuid::Uuid {
+        uuid::Uuid::nil()
+    }
+    fn snapshot_id(&self) -> i64 {
+        1
+    }
+}
+impl Env {
+    pub fn new(stores: Stores) -> Self {
+        Env { stores, clock: Arc::new(Stub), ids: Arc::new(Stub) }
+    }
+}
