@@ -22,7 +22,7 @@ impl From<Error> for Stop {
 
 impl From<DataFusionError> for Stop {
     fn from(error: DataFusionError) -> Self {
-        Stop::Failed(engine(&error))
+        Stop::Failed(error.into())
     }
 }
 
@@ -41,59 +41,9 @@ fn unwritten(code: Code, error: io::Error) -> Error {
     Error::new(code, "standard output can't be written").with("cause", &error).source(error)
 }
 
-/// The error of a running query: ours where it came from us, however deep the engine wrapped it.
-pub(crate) fn engine(error: &DataFusionError) -> Error {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(inner) = cause {
-        if let Some(own) = inner.downcast_ref::<Error>() {
-            return again(own);
-        }
-        if let Some(DataFusionError::ResourcesExhausted(what)) = inner.downcast_ref() {
-            return Error::new(Code::MemoryLimit, what.clone())
-                .help("raise --memory-limit, or let the query keep less: fewer groups, a LIMIT, a narrower range");
-        }
-        cause = inner.source();
-    }
-    Error::new(Code::QueryFailed, error.strip_backtrace())
-}
-
-/// An error behind a reference, as one of its own.
-fn again(error: &Error) -> Error {
-    let mut copy = Error::new(error.code(), error.what());
-    for (key, value) in error.context() {
-        copy = copy.with(key, value);
-    }
-    match error.help_text() {
-        Some(help) => copy.help(help),
-        None => copy,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use datafusion::arrow::error::ArrowError;
-
     use super::*;
-
-    #[test]
-    fn our_own_errors_come_back_out_of_the_engine() {
-        let own = || Error::new(Code::DataFileCorrupt, "cut").with("file", "a.parquet").help("restore it");
-        let wrapped = DataFusionError::External(Box::new(own()));
-        let deep = DataFusionError::Shared(Arc::new(
-            DataFusionError::from(ArrowError::ExternalError(Box::new(wrapped))).context("while reading"),
-        ));
-        assert_eq!(engine(&deep).to_string(), own().to_string());
-    }
-
-    #[test]
-    fn other_errors_get_a_code() {
-        let memory = DataFusionError::ResourcesExhausted("too much".into()).context("sorting");
-        assert_eq!(engine(&memory).code(), Code::MemoryLimit);
-        let divided = DataFusionError::from(ArrowError::DivideByZero);
-        assert_eq!(engine(&divided).to_string(), "error[query_failed]: Arrow error: Divide by zero error");
-    }
 
     #[test]
     fn a_closed_pipe_is_no_failure() {

@@ -75,7 +75,7 @@ impl Shell {
 
     /// Runs the text of one statement and prints its rows.
     pub(crate) async fn statement(&mut self, text: &str) -> Result<(), Stop> {
-        for statement in self.session.parse(text)? {
+        for statement in self.session.parse(text) {
             let started = Instant::now();
             let rows = self.run(&statement).await?;
             self.report(started.elapsed(), rows);
@@ -111,7 +111,7 @@ impl Shell {
     async fn run(&mut self, statement: &Statement) -> Result<u64, Stop> {
         let Running { mut stream, notes, .. } = self.session.run(statement).await?;
         for note in notes {
-            tell(format_args!("warning: {note}"));
+            tell(format_args!("note: {note}"));
         }
         let schema = stream.schema();
         // Statements such as CREATE have no columns, and nothing to print.

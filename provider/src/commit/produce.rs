@@ -12,9 +12,7 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
-use iceberg::spec::{
-    DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata,
-};
+use iceberg::spec::{DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata};
 use uuid::Uuid;
 
 use super::merge::Policy;
@@ -22,9 +20,7 @@ use super::rebase::Prepared;
 use super::summary::{self, Facts, ManifestCounts};
 use super::{Append, Committer};
 use crate::error::{Code, Error, Result};
-use crate::metadata::{
-    Manifest, ManifestTarget, NewEntry, NewList, encoded_size, write_list, write_manifest,
-};
+use crate::metadata::{Manifest, ManifestTarget, NewEntry, NewList, encoded_size, write_list, write_manifest};
 
 /// Manifests read at a time while they are merged.
 const READ_AHEAD: usize = 8;

@@ -118,12 +118,8 @@ async fn attempt(
 ) -> Result<Exported> {
     let base = committer.catalog.load(&request.ident).await?;
     let table = request.ident.to_string();
-    let done = |report, json_paths| Exported {
-        table: table.clone(),
-        report,
-        batch_id: request.batch_id.clone(),
-        json_paths,
-    };
+    let done =
+        |report, json_paths| Exported { table: table.clone(), report, batch_id: request.batch_id.clone(), json_paths };
     if let (Some(base), Some(batch)) = (&base, &request.batch_id)
         && let Some(landed) = commit::find_batch(&base.metadata, batch)
     {
@@ -208,7 +204,10 @@ fn without_null_columns(opened: Opened) -> Result<Opened> {
         return Ok(opened);
     }
     let columns = opened.schema.fields().iter().enumerate().filter(|(_, field)| typed(field)).map(|(i, field)| {
-        (Arc::new(Column::new(field.name(), i)) as Arc<dyn datafusion::physical_expr::PhysicalExpr>, field.name().clone())
+        (
+            Arc::new(Column::new(field.name(), i)) as Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            field.name().clone(),
+        )
     });
     let plan = Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), opened.plan)?);
     let fields: Vec<_> = opened.schema.fields().iter().filter(|field| typed(field)).cloned().collect();

@@ -87,13 +87,7 @@ fn create(
     })
 }
 
-fn append(
-    request: &Request,
-    dataset: &Dataset,
-    resolved: &Resolved,
-    base: Base,
-    opened: &Opened,
-) -> Result<Target> {
+fn append(request: &Request, dataset: &Dataset, resolved: &Resolved, base: Base, opened: &Opened) -> Result<Target> {
     let incoming = &opened.schema;
     let table = request.ident.to_string();
     let current = Arc::clone(base.metadata.current_schema());
@@ -128,7 +122,8 @@ fn append(
     }
     updates.extend(property_updates(dataset, &base.metadata));
 
-    let mut builder = TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
+    let mut builder =
+        TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
     for update in updates.clone() {
         builder = update.apply(builder)?;
     }

@@ -73,9 +73,7 @@ impl Column {
             Type::Fixed(n) => Cells::Fixed(FixedSizeBinaryBuilder::new(*n), usize::try_from(*n).unwrap_or_default()),
             Type::Binary => Cells::Binary(BinaryBuilder::new()),
             Type::Struct(fields) => Cells::Struct(Record::new(Some(&path), fields)?, NullBufferBuilder::new(0)),
-            Type::List(item) => {
-                Cells::List(Box::new(Column::new(path::item(&path), item)?), Runs::default())
-            }
+            Type::List(item) => Cells::List(Box::new(Column::new(path::item(&path), item)?), Runs::default()),
             Type::Map(value) => {
                 let values = Box::new(Column::new(path::value(&path), value)?);
                 Cells::Map(StringBuilder::new(), values, Runs::default())
@@ -243,7 +241,8 @@ impl Column {
             Cells::List(items, runs) => {
                 let Type::List(item) = &self.ty else { return Err(Error::new(Code::Internal, "not a list")) };
                 let (offsets, valid) = runs.finish();
-                let array = ListArray::try_new(types::element(item), offsets, items.finish()?, valid).map_err(failed)?;
+                let array =
+                    ListArray::try_new(types::element(item), offsets, items.finish()?, valid).map_err(failed)?;
                 Arc::new(array)
             }
             Cells::Map(keys, values, runs) => {
@@ -251,8 +250,7 @@ impl Column {
                 let (offsets, valid) = runs.finish();
                 let arrays: Vec<ArrayRef> = vec![Arc::new(keys.finish()), values.finish()?];
                 let entries = StructArray::try_new(types::entry_fields(value), arrays, None).map_err(failed)?;
-                let array =
-                    MapArray::try_new(types::entries(value), offsets, entries, valid, false).map_err(failed)?;
+                let array = MapArray::try_new(types::entries(value), offsets, entries, valid, false).map_err(failed)?;
                 Arc::new(array)
             }
         })

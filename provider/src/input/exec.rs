@@ -246,8 +246,7 @@ impl ExecutionPlan for InputExec {
         let metrics = BaselineMetrics::new(&self.metrics, partition);
         let (bytes_read, batch_size) = (Arc::clone(&self.bytes_read), self.batch_size);
         builder.spawn_blocking(move || {
-            let mut output =
-                Output { sender: &sender, metrics: &metrics, bytes_read: &bytes_read, batch_size };
+            let mut output = Output { sender: &sender, metrics: &metrics, bytes_read: &bytes_read, batch_size };
             for portion in portions {
                 let flow = portion.read(&mut output).map_err(|e| DataFusionError::External(Box::new(e)))?;
                 if flow.is_break() {

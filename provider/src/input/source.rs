@@ -120,9 +120,7 @@ impl Source {
         let counted = Counted { inner: file.take(to.saturating_sub(from)), read };
         Ok(match self.codec {
             Codec::Plain => Box::new(counted),
-            Codec::Gzip => {
-                Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(READ_SIZE, counted)))
-            }
+            Codec::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(BufReader::with_capacity(READ_SIZE, counted))),
             Codec::Zstd => Box::new(
                 zstd::stream::read::Decoder::with_buffer(BufReader::with_capacity(READ_SIZE, counted))
                     .map_err(|e| io_error(e, &self.shown))?,

@@ -133,8 +133,20 @@ fn join(path: &str, name: &str) -> String {
 
 fn is_known_primitive(name: &str) -> bool {
     let plain = [
-        "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns",
-        "timestamptz_ns", "string", "uuid", "binary",
+        "boolean",
+        "int",
+        "long",
+        "float",
+        "double",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "timestamp_ns",
+        "timestamptz_ns",
+        "string",
+        "uuid",
+        "binary",
     ];
     plain.contains(&name) || name.starts_with("decimal(") || name.starts_with("fixed[")
 }
@@ -154,7 +166,9 @@ fn unsupported_shape(location: &str, json: &Json) -> Option<Error> {
     Some(
         refused("snapshots that name their manifests without a manifest list are not supported")
             .with("snapshot", id)
-            .help("any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable"),
+            .help(
+                "any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable",
+            ),
     )
 }
 
@@ -164,8 +178,17 @@ fn wrong_part(location: &str, json: &Json) -> Option<Error> {
         &["location", "last-updated-ms", "last-column-id"]
     } else {
         &[
-            "table-uuid", "location", "last-sequence-number", "last-updated-ms", "last-column-id", "schemas",
-            "current-schema-id", "partition-specs", "default-spec-id", "last-partition-id", "sort-orders",
+            "table-uuid",
+            "location",
+            "last-sequence-number",
+            "last-updated-ms",
+            "last-column-id",
+            "schemas",
+            "current-schema-id",
+            "partition-specs",
+            "default-spec-id",
+            "last-partition-id",
+            "sort-orders",
             "default-sort-order-id",
         ]
     };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::datasource::source_as_provider;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -163,7 +163,11 @@ impl Session {
         }
         match self.catalog().drop_table(&ident, purge).await {
             Err(e) if matches!(e.code(), Code::UnknownTable | Code::InvalidName) => {
-                if if_exists { Ok(None) } else { Err(unknown()) }
+                if if_exists {
+                    Ok(None)
+                } else {
+                    Err(unknown())
+                }
             }
             Err(e) => Err(e),
             Ok(dropped) if purge => Ok(Some(format!("dropped {name} and deleted {} files", dropped.deleted))),

@@ -13,15 +13,22 @@ use iceberg::spec::{DataFile, Transform};
 use parquet::basic::LogicalType;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaDataReader};
 
-use self::fixture::{DAY, Row, Table, messages};
 pub(super) use self::fixture::metadata_with;
+use self::fixture::{DAY, Row, Table, messages};
 use super::*;
 
 /// Texts of a string column, null as `None`.
 fn texts(batches: &[RecordBatch], column: &str) -> Vec<Option<String>> {
     batches
         .iter()
-        .flat_map(|b| b.column_by_name(column).unwrap().as_string::<i32>().iter().map(|v| v.map(str::to_owned)).collect::<Vec<_>>())
+        .flat_map(|b| {
+            b.column_by_name(column)
+                .unwrap()
+                .as_string::<i32>()
+                .iter()
+                .map(|v| v.map(str::to_owned))
+                .collect::<Vec<_>>()
+        })
         .collect()
 }
 
@@ -61,7 +68,11 @@ async fn shuffled_days_become_one_sorted_file_each() {
     for file in &files {
         let batches = table.read(file).await;
         let (sessions, conversations) = (texts(&batches, "session_id"), texts(&batches, "conversation_id"));
-        let keys: Vec<_> = sessions.iter().zip(&conversations).map(|(s, c)| (s.is_none(), s.clone(), c.is_none(), c.clone())).collect();
+        let keys: Vec<_> = sessions
+            .iter()
+            .zip(&conversations)
+            .map(|(s, c)| (s.is_none(), s.clone(), c.is_none(), c.clone()))
+            .collect();
         assert!(keys.is_sorted(), "{}: {keys:?}", file.file_path());
         assert_eq!(file.sort_order_id(), Some(1));
         seen += sessions.len();
@@ -84,7 +95,10 @@ async fn a_file_is_what_the_manifest_says() {
 
     let bytes = table.bytes(&file).await;
     assert_eq!(file.file_size_in_bytes(), bytes.len() as u64);
-    let footer = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Required).parse_and_finish(&bytes).unwrap();
+    let footer = ParquetMetaDataReader::new()
+        .with_page_index_policy(PageIndexPolicy::Required)
+        .parse_and_finish(&bytes)
+        .unwrap();
     assert_eq!(footer.file_metadata().num_rows() as u64, file.record_count());
     let columns = footer.file_metadata().schema_descr().columns();
     let names: Vec<_> = columns.iter().map(|c| (c.self_type().get_basic_info().id(), c.name().to_owned())).collect();
@@ -93,7 +107,8 @@ async fn a_file_is_what_the_manifest_says() {
     assert!(matches!(columns[2].logical_type_ref(), Some(LogicalType::Timestamp { is_adjusted_to_u_t_c: true, .. })));
 
     let group = footer.row_group(0);
-    let sorted: Vec<_> = group.sorting_columns().unwrap().iter().map(|s| (s.column_idx, s.descending, s.nulls_first)).collect();
+    let sorted: Vec<_> =
+        group.sorting_columns().unwrap().iter().map(|s| (s.column_idx, s.descending, s.nulls_first)).collect();
     assert_eq!(sorted, [(0, false, false), (1, false, false)]);
     let filters: Vec<bool> = group.columns().iter().map(|c| c.bloom_filter_offset().is_some()).collect();
     assert_eq!(filters, [true, true, false, false, false, false]);
@@ -276,7 +291,11 @@ async fn properties_reach_the_file() {
     ]);
     table.insert(messages(&shuffled(1, 10), 1)).await.unwrap();
     let [file] = table.files().await.try_into().unwrap();
-    assert!(file.file_path().starts_with("memory://elsewhere/d/message_created_at_day=2026-06-04/"), "{}", file.file_path());
+    assert!(
+        file.file_path().starts_with("memory://elsewhere/d/message_created_at_day=2026-06-04/"),
+        "{}",
+        file.file_path()
+    );
     let footer = ParquetMetaDataReader::new().parse_and_finish(&table.bytes(&file).await).unwrap();
     let group = footer.row_group(0);
     assert!(group.columns().iter().all(|c| matches!(c.compression(), parquet::basic::Compression::GZIP(_))));

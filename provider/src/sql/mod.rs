@@ -12,7 +12,12 @@ mod pruning;
 mod refuse;
 
 /// stub
-pub async fn resolve_names(_s: &mut datafusion::sql::parser::Statement, _state: &datafusion::execution::SessionState) -> crate::Result<()> { Ok(()) }
+pub async fn resolve_names(
+    _s: &mut datafusion::sql::parser::Statement,
+    _state: &datafusion::execution::SessionState,
+) -> crate::Result<()> {
+    Ok(())
+}
 
 pub use ddl::{Ddl, Listing, TableName};
 pub use parse::{Parsed, Piece, parse, split};

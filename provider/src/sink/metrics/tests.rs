@@ -55,7 +55,11 @@ fn schema() -> Schema {
             p(13, "ns", PrimitiveType::TimestampNs),
             p(14, "uuid", PrimitiveType::Uuid),
             p(15, "fixed", PrimitiveType::Fixed(3)),
-            Arc::new(NestedField::optional(16, "row", Type::Struct(StructType::new(vec![p(17, "x", PrimitiveType::Double)])))),
+            Arc::new(NestedField::optional(
+                16,
+                "row",
+                Type::Struct(StructType::new(vec![p(17, "x", PrimitiveType::Double)])),
+            )),
             Arc::new(NestedField::optional(20, "list", Type::List(ListType::new(element)))),
             p(22, "whole", PrimitiveType::String),
         ])
@@ -142,11 +146,17 @@ fn order(kind: &PrimitiveType, a: &[u8], b: &[u8]) -> Option<std::cmp::Ordering>
         other => panic!("{other:?}"),
     };
     match kind {
-        PrimitiveType::Boolean | PrimitiveType::String | PrimitiveType::Binary | PrimitiveType::Fixed(_) | PrimitiveType::Uuid => {
-            Some(a.cmp(b))
+        PrimitiveType::Boolean
+        | PrimitiveType::String
+        | PrimitiveType::Binary
+        | PrimitiveType::Fixed(_)
+        | PrimitiveType::Uuid => Some(a.cmp(b)),
+        PrimitiveType::Float => {
+            f32::from_le_bytes(a.try_into().unwrap()).partial_cmp(&f32::from_le_bytes(b.try_into().unwrap()))
         }
-        PrimitiveType::Float => f32::from_le_bytes(a.try_into().unwrap()).partial_cmp(&f32::from_le_bytes(b.try_into().unwrap())),
-        PrimitiveType::Double => f64::from_le_bytes(a.try_into().unwrap()).partial_cmp(&f64::from_le_bytes(b.try_into().unwrap())),
+        PrimitiveType::Double => {
+            f64::from_le_bytes(a.try_into().unwrap()).partial_cmp(&f64::from_le_bytes(b.try_into().unwrap()))
+        }
         PrimitiveType::Decimal { .. } => Some(wide(a).cmp(&wide(b))),
         _ => Some(i(a).cmp(&i(b))),
     }
@@ -174,10 +184,18 @@ fn check(metrics: &Metrics, batches: &[RecordBatch]) {
                 comparable += 1;
                 let value = value.to_bytes().unwrap();
                 if let Some(low) = metrics.lower_bounds.get(&id) {
-                    assert_ne!(order(kind, &low.to_bytes().unwrap(), &value), Some(std::cmp::Ordering::Greater), "{name}");
+                    assert_ne!(
+                        order(kind, &low.to_bytes().unwrap(), &value),
+                        Some(std::cmp::Ordering::Greater),
+                        "{name}"
+                    );
                 }
                 if let Some(high) = metrics.upper_bounds.get(&id) {
-                    assert_ne!(order(kind, &high.to_bytes().unwrap(), &value), Some(std::cmp::Ordering::Less), "{name}");
+                    assert_ne!(
+                        order(kind, &high.to_bytes().unwrap(), &value),
+                        Some(std::cmp::Ordering::Less),
+                        "{name}"
+                    );
                 }
             }
         }
@@ -206,9 +224,13 @@ fn text() -> impl Strategy<Value = String> {
 fn row() -> impl Strategy<Value = Row> {
     let float = prop_oneof![Just(f64::NAN), Just(0.0), Just(-0.0), Just(f64::INFINITY), any::<f64>()];
     let numbers = (any::<Option<i32>>(), any::<Option<i64>>(), prop::option::of(float.clone()), any::<Option<bool>>());
-    let decimals = (prop::option::of(-999_999_999i128..=999_999_999), prop::option::of(-(10i128.pow(37))..10i128.pow(37)));
+    let decimals =
+        (prop::option::of(-999_999_999i128..=999_999_999), prop::option::of(-(10i128.pow(37))..10i128.pow(37)));
     let bytes = prop::option::of(prop_oneof![prop::collection::vec(any::<u8>(), 0..100), Just(vec![255; 70])]);
-    let nested = (prop::option::of(prop::option::of(float)), prop::option::of(prop::collection::vec(any::<Option<i64>>(), 0..4)));
+    let nested = (
+        prop::option::of(prop::option::of(float)),
+        prop::option::of(prop::collection::vec(any::<Option<i64>>(), 0..4)),
+    );
     (numbers, decimals, prop::option::of(text()), bytes, nested).prop_map(
         |((int, long, double, flag), (cents, huge), text, bytes, (inner, list))| Row {
             int,
@@ -267,7 +289,8 @@ async fn a_shortened_end_is_not_skipped() {
 async fn full_bounds_are_whole() {
     let long = format!("z{}", "y".repeat(200));
     let groups = [vec![with_text("a"), with_text(&long)]];
-    let properties = [("write.metadata.metrics.column.whole", "full"), ("write.metadata.metrics.column.text", "truncate(100)")];
+    let properties =
+        [("write.metadata.metrics.column.whole", "full"), ("write.metadata.metrics.column.text", "truncate(100)")];
     let (metrics, _, _) = written(&groups, &properties).await;
     assert_eq!(metrics.upper_bounds[&22].to_human_string(), long);
     assert_eq!(metrics.upper_bounds[&5].to_human_string(), format!("z{}z", "y".repeat(98)));

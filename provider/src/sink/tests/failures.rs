@@ -87,7 +87,12 @@ impl fmt::Display for Faulty {
 
 #[async_trait]
 impl ObjectStore for Faulty {
-    async fn put_opts(&self, location: &Path, payload: PutPayload, opts: PutOptions) -> object_store::Result<PutResult> {
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        opts: PutOptions,
+    ) -> object_store::Result<PutResult> {
         if self.count() {
             if self.stores_anyway {
                 self.inner.put_opts(location, payload, opts).await?;
@@ -96,7 +101,11 @@ impl ObjectStore for Faulty {
         }
         self.inner.put_opts(location, payload, opts).await
     }
-    async fn put_multipart_opts(&self, p: &Path, o: PutMultipartOptions) -> object_store::Result<Box<dyn MultipartUpload>> {
+    async fn put_multipart_opts(
+        &self,
+        p: &Path,
+        o: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
         self.inner.put_multipart_opts(p, o).await
     }
     async fn get_opts(&self, p: &Path, o: GetOptions) -> object_store::Result<GetResult> {
@@ -105,7 +114,10 @@ impl ObjectStore for Faulty {
     async fn get_ranges(&self, p: &Path, r: &[Range<u64>]) -> object_store::Result<Vec<Bytes>> {
         self.inner.get_ranges(p, r).await
     }
-    fn delete_stream(&self, l: BoxStream<'static, object_store::Result<Path>>) -> BoxStream<'static, object_store::Result<Path>> {
+    fn delete_stream(
+        &self,
+        l: BoxStream<'static, object_store::Result<Path>>,
+    ) -> BoxStream<'static, object_store::Result<Path>> {
         self.inner.delete_stream(l)
     }
     fn list(&self, p: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {

@@ -237,7 +237,8 @@ impl Table {
         let shape = batch(&[]).schema();
         context.register_table("src", Arc::new(MemTable::try_new(shape, rows).unwrap())).unwrap();
         let columns = iceberg::arrow::schema_to_arrow_schema(&schema()).unwrap();
-        let fields: Vec<_> = columns.fields().iter().map(|f| f.as_ref().clone().with_metadata(HashMap::new())).collect();
+        let fields: Vec<_> =
+            columns.fields().iter().map(|f| f.as_ref().clone().with_metadata(HashMap::new())).collect();
         let provider = Sinking {
             schema: Arc::new(ArrowSchema::new(fields)),
             target: self.target(batch_id),

@@ -1,6 +1,8 @@
 //! Memory stays where it is, however many the rows and however large.
 
-use datafusion::execution::memory_pool::{FairSpillPool, GreedyMemoryPool, MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{
+    FairSpillPool, GreedyMemoryPool, MemoryConsumer, MemoryPool, MemoryReservation,
+};
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::*;
@@ -56,7 +58,8 @@ fn large(rows: usize, bytes: usize) -> Vec<Row> {
     let mut all = shuffled(6, rows / 6);
     for row in &mut all {
         let seed = row.tokens.unwrap();
-        row.text = (0..bytes as i64 / 16).map(|i| format!("{:016x}", (seed + 1).wrapping_mul(0x9e37_79b9 + i * i))).collect();
+        row.text =
+            (0..bytes as i64 / 16).map(|i| format!("{:016x}", (seed + 1).wrapping_mul(0x9e37_79b9 + i * i))).collect();
     }
     all
 }
