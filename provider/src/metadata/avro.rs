@@ -383,6 +383,17 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// A file with another header.
+#[cfg(test)]
+pub(super) fn with_meta(bytes: &[u8], change: impl FnOnce(&mut BTreeMap<String, Vec<u8>>)) -> Vec<u8> {
+    let mut file = Cursor { rest: bytes };
+    let mut container = Container::read_header(&mut file).unwrap();
+    change(&mut container.meta);
+    let mut changed = container.write(&[]);
+    changed.extend_from_slice(file.rest);
+    changed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
