@@ -285,7 +285,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_config(config)
         .with_runtime_env(runtime)
         .with_catalog_list(Arc::new(catalogs));
-    let mut state = builder.build();
+    let mut state = sql::timestamps::register(builder).build();
     datafusion_functions_json::register_all(&mut state)?;
     Ok(state)
 }
