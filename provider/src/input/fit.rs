@@ -37,13 +37,16 @@ pub(super) fn union<'s>(schemas: impl IntoIterator<Item = (&'s str, &'s Schema)>
             };
             let theirs = plain(field.data_type());
             let Some(both) = widen(known.data_type(), &theirs) else {
-                return Err(Error::new(Code::IcebergSchemaIncompatible, "input files disagree on the type of a column")
-                    .with("path", field.name())
-                    .with("file", name)
-                    .with("type", theirs)
-                    .with("other file", &*from)
-                    .with("other type", known.data_type())
-                    .help("export them one after the other, or convert one in a query"));
+                return Err(Error::new(
+                    Code::IcebergSchemaIncompatible,
+                    "input files disagree on the type of a column",
+                )
+                .with("path", field.name())
+                .with("file", name)
+                .with("type", theirs)
+                .with("other file", *from)
+                .with("other type", known.data_type())
+                .help("export them one after the other, or convert one in a query"));
             };
             *seen += 1;
             *known = known.clone().with_data_type(both).with_nullable(known.is_nullable() || field.is_nullable());
@@ -151,9 +154,9 @@ fn parse(array: &ArrayRef, field: &Field, source: &Source, first: u64) -> Result
                     .with("file", source.shown())
                     .with("row", first + row as u64));
             }
-            Some(text) => column
-                .append_field(text)
-                .map_err(|e| e.with("file", source.shown()).with("row", first + row as u64))?,
+            Some(text) => {
+                column.append_field(text).map_err(|e| e.with("file", source.shown()).with("row", first + row as u64))?
+            }
         }
     }
     let array = column.finish()?;
@@ -179,8 +182,7 @@ fn adapt(array: &ArrayRef, target: &DataType) -> Result<ArrayRef, ArrowError> {
         (DataType::List(_), DataType::List(item)) => {
             let array = array.as_list::<i32>();
             let items = adapt(array.values(), item.data_type())?;
-            let adapted =
-                ListArray::try_new(Arc::clone(item), array.offsets().clone(), items, array.nulls().cloned())?;
+            let adapted = ListArray::try_new(Arc::clone(item), array.offsets().clone(), items, array.nulls().cloned())?;
             Ok(Arc::new(adapted))
         }
         (DataType::Map(..), DataType::Map(entries, sorted)) => {
@@ -234,10 +236,20 @@ fn widen(a: &DataType, b: &DataType) -> Option<DataType> {
         _ if a == b => a.clone(),
         (T::Null, other) | (other, T::Null) => other.clone(),
         _ if a.is_integer() && b.is_integer() => integer(a, b)?,
-        _ if a.is_floating() && b.is_floating() => if bits(a)? >= bits(b)? { a.clone() } else { b.clone() },
+        _ if a.is_floating() && b.is_floating() => {
+            if bits(a)? >= bits(b)? {
+                a.clone()
+            } else {
+                b.clone()
+            }
+        }
         (int, T::Float64) | (T::Float64, int) if int.is_integer() && bits(int)? <= 32 => T::Float64,
         _ if a.is_string() && b.is_string() => {
-            if *a == T::LargeUtf8 || *b == T::LargeUtf8 { T::LargeUtf8 } else { T::Utf8 }
+            if *a == T::LargeUtf8 || *b == T::LargeUtf8 {
+                T::LargeUtf8
+            } else {
+                T::Utf8
+            }
         }
         (T::Binary | T::LargeBinary | T::BinaryView, T::Binary | T::LargeBinary | T::BinaryView) => T::LargeBinary,
         (T::Timestamp(x, zone), T::Timestamp(y, other)) if zone.is_some() == other.is_some() => {

@@ -59,7 +59,9 @@ pub(super) async fn survey(
         let (terms, context, cancelled) = (Arc::clone(terms), Arc::clone(context), stop.watch());
         async move {
             let look = move || look(source, at, &terms, &context, &cancelled);
-            tokio::task::spawn_blocking(look).await.map_err(|e| Error::new(Code::Internal, "reading failed").source(e))?
+            tokio::task::spawn_blocking(look)
+                .await
+                .map_err(|e| Error::new(Code::Internal, "reading failed").source(e))?
         }
     });
     let mut looks = stream::iter(looks).buffered(parallel.max(1));

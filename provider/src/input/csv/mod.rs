@@ -11,12 +11,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::column::{Record, clash};
+use crate::input::column::Record;
 use crate::input::csv::kinds::Kinds;
 use crate::input::csv::records::{Fields, Records};
 use crate::input::exec::{Batches, Output, Portion};
 use crate::input::fit::Fit;
 use crate::input::lines::{Lines, Mark, Marks, Stretch};
+use crate::input::refusal::clash;
 use crate::input::ruling::Ruling;
 use crate::input::source::Source;
 use crate::input::survey::Cancelled;
@@ -83,9 +84,9 @@ pub(super) fn survey(
             column.first.get_or_insert(at);
             match &mut column.zones {
                 _ if *ruled => {}
-                Some(zones) => zones
-                    .see(&column.name, value, at)
-                    .map_err(|e| e.with("file", source.shown()).with("line", line))?,
+                Some(zones) => {
+                    zones.see(&column.name, value, at).map_err(|e| e.with("file", source.shown()).with("line", line))?
+                }
                 None => column.kinds.see(value),
             }
         }
@@ -149,8 +150,7 @@ impl Column {
             let nested = matches!(ty, Type::Struct(_) | Type::List(_) | Type::Map(_));
             if let Some(at) = self.first.filter(|_| nested && resolved.clash.is_none()) {
                 let file = sources.get(at.file).map_or("", Source::shown);
-                resolved.clash =
-                    Some(clash(&self.name, &ty.name(), "text").with("file", file).with("line", at.line));
+                resolved.clash = Some(clash(&self.name, &ty.name(), "text").with("file", file).with("line", at.line));
             }
             return ty.clone();
         }
@@ -180,7 +180,8 @@ impl Portion for Rows {
     fn read(&self, output: &mut Output<'_>) -> Result<ControlFlow<()>> {
         let reader = self.source.reader(self.stretch.from.offset, self.stretch.to, Some(output.bytes_read()))?;
         let mut records = Records::new(Lines::new(reader, &self.source, self.stretch), &self.source);
-        let mut batches = Batches::new(Record::new(None, &self.columns)?, schema_of(&self.columns), &self.fit, &self.source, output);
+        let mut batches =
+            Batches::new(Record::new(None, &self.columns)?, schema_of(&self.columns), &self.fit, &self.source, output);
         if self.stretch.from == Mark::START {
             records.read()?;
         }

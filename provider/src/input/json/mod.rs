@@ -74,7 +74,8 @@ impl Portion for Rows {
     fn read(&self, output: &mut Output<'_>) -> Result<ControlFlow<()>> {
         let reader = self.source.reader(self.stretch.from.offset, self.stretch.to, Some(output.bytes_read()))?;
         let mut lines = Lines::new(reader, &self.source, self.stretch);
-        let mut batches = Batches::new(Record::new(None, &self.columns)?, schema_of(&self.columns), &self.fit, &self.source, output);
+        let mut batches =
+            Batches::new(Record::new(None, &self.columns)?, schema_of(&self.columns), &self.fit, &self.source, output);
         let mut tape = Tape::default();
         let mut buffer = Vec::new();
         loop {
@@ -107,7 +108,11 @@ fn parse<'t>(tape: &'t mut Tape, line: &'t str, source: &Source, number: u64) ->
             .with("reason", wrong.what);
         let begin = line.trim();
         let document = number == 1 && (begin == "{" || begin == "[" || begin.starts_with("[{"));
-        if document { error.help("one object a line is read; jq -c '.[]' or jq -c . makes that of a document") } else { error }
+        if document {
+            error.help("one object a line is read; jq -c '.[]' or jq -c . makes that of a document")
+        } else {
+            error
+        }
     })
 }
 
@@ -116,7 +121,7 @@ fn members<'t>(value: Value<'t>, line: &str) -> Result<Members<'t>> {
         Kind::Object(members) => Ok(members),
         _ => {
             let error = Error::new(Code::InputCorrupt, "a line holds no JSON object")
-                .with("value", crate::input::column::shorten(line.trim()));
+                .with("value", crate::input::refusal::shorten(line.trim()));
             Err(if matches!(value.kind(), Kind::List(_)) {
                 error.help("jq -c '.[]' makes lines of the items of a list")
             } else {

@@ -287,7 +287,6 @@ impl Shape {
         let nested = self.fields.iter().map(|(_, shape)| shape).chain(self.items.as_deref());
         nested.map(|shape| 1 + shape.count()).sum()
     }
-
 }
 
 /// Takes one value of the primary timestamp into account.
