@@ -567,7 +567,8 @@ async fn an_append_is_rebased_over_what_does_not_touch_it() {
     let respec = UnboundPartitionSpec::builder().add_partition_field(2, "s", Transform::Identity).unwrap().build();
     let theirs = vec![TableUpdate::AddSpec { spec: respec }, TableUpdate::SetDefaultSpec { spec_id: -1 }];
     overtaken_by(theirs, vec![]).await.unwrap();
-    let property = |key: &str| TableUpdate::SetProperties { updates: HashMap::from([(key.to_owned(), "1".to_owned())]) };
+    let property =
+        |key: &str| TableUpdate::SetProperties { updates: HashMap::from([(key.to_owned(), "1".to_owned())]) };
     let both = overtaken_by(vec![property("theirs")], vec![property("ours")]).await.unwrap();
     assert!(both.properties().contains_key("theirs") && both.properties().contains_key("ours"));
     // The same new column from both sides is one column.
@@ -618,10 +619,12 @@ async fn a_sort_order_the_table_lost_is_not_claimed() {
         .build();
     let sort_order = SortOrder::builder().with_order_id(2).with_fields(vec![by_n]).build_unbound().unwrap();
     change.metadata = Arc::new(evolve(&change.metadata, vec![TableUpdate::AddSortOrder { sort_order }]));
-    change.files = vec![crate::metadata::rebuild(&change.files[0], |file| {
-        file.sort_order_id(2);
-    })
-    .unwrap()];
+    change.files = vec![
+        crate::metadata::rebuild(&change.files[0], |file| {
+            file.sort_order_id(2);
+        })
+        .unwrap(),
+    ];
     let (base, id) = committed(world.publish(change).await);
     let orders: Vec<_> = world.live(&base.metadata, id).await.iter().map(|entry| entry.file.sort_order_id()).collect();
     assert_eq!(orders, [Some(0), Some(1)]);
@@ -788,7 +791,8 @@ async fn the_format_library_reads_what_was_written() {
         .runtime(iceberg::Runtime::current())
         .build()
         .unwrap();
-    let filter = iceberg::expr::Reference::new("ts").greater_than_or_equal_to(Datum::timestamptz_micros(2 * 86_400_000_000));
+    let filter =
+        iceberg::expr::Reference::new("ts").greater_than_or_equal_to(Datum::timestamptz_micros(2 * 86_400_000_000));
     let scan = table.scan().with_filter(filter).build().unwrap();
     let tasks: Vec<_> = scan.plan_files().await.unwrap().try_collect().await.unwrap();
     let mut paths: Vec<_> = tasks.iter().map(|task| task.data_file_path.clone()).collect();
@@ -798,7 +802,8 @@ async fn the_format_library_reads_what_was_written() {
 
 #[tokio::test]
 async fn a_partition_field_of_any_name_keeps_its_values() {
-    let world = World::with(new_metadata(FormatVersion::V3, &[("commit.manifest.min-count-to-merge", "2")], "1 créé-à/day"));
+    let world =
+        World::with(new_metadata(FormatVersion::V3, &[("commit.manifest.min-count-to-merge", "2")], "1 créé-à/day"));
     for day in [19, 20, 21] {
         world.append(vec![world.file(day, 1)]).await;
     }

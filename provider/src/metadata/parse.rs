@@ -129,8 +129,20 @@ fn join(path: &str, name: &str) -> String {
 
 fn is_known_primitive(name: &str) -> bool {
     let plain = [
-        "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns",
-        "timestamptz_ns", "string", "uuid", "binary",
+        "boolean",
+        "int",
+        "long",
+        "float",
+        "double",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "timestamp_ns",
+        "timestamptz_ns",
+        "string",
+        "uuid",
+        "binary",
     ];
     plain.contains(&name) || name.starts_with("decimal(") || name.starts_with("fixed[")
 }
@@ -150,7 +162,9 @@ fn unsupported_shape(location: &str, json: &Json) -> Option<Error> {
     Some(
         refused("snapshots that name their manifests without a manifest list are not supported")
             .with("snapshot", id)
-            .help("any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable"),
+            .help(
+                "any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable",
+            ),
     )
 }
 
@@ -160,8 +174,17 @@ fn wrong_part(location: &str, json: &Json) -> Option<Error> {
         &["location", "last-updated-ms", "last-column-id"]
     } else {
         &[
-            "table-uuid", "location", "last-sequence-number", "last-updated-ms", "last-column-id", "schemas",
-            "current-schema-id", "partition-specs", "default-spec-id", "last-partition-id", "sort-orders",
+            "table-uuid",
+            "location",
+            "last-sequence-number",
+            "last-updated-ms",
+            "last-column-id",
+            "schemas",
+            "current-schema-id",
+            "partition-specs",
+            "default-spec-id",
+            "last-partition-id",
+            "sort-orders",
             "default-sort-order-id",
         ]
     };
@@ -178,7 +201,9 @@ fn wrong_part(location: &str, json: &Json) -> Option<Error> {
             Some((field, reason)) => format!("`schemas[{i}].fields[{field}]`: {reason}"),
             None => format!("`schemas[{i}]`: {reason}"),
         })
-        .or_else(|| unreadable::<PartitionSpec>(json, "partition-specs").map(|(i, e)| format!("`partition-specs[{i}]`: {e}")))
+        .or_else(|| {
+            unreadable::<PartitionSpec>(json, "partition-specs").map(|(i, e)| format!("`partition-specs[{i}]`: {e}"))
+        })
         .or_else(|| unreadable::<SortOrder>(json, "sort-orders").map(|(i, e)| format!("`sort-orders[{i}]`: {e}")))
         .map(|reason| corrupt(location, reason))
 }
