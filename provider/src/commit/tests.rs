@@ -326,14 +326,14 @@ async fn merged_manifests_keep_every_file_as_it_was() {
 async fn many_appends_keep_few_manifests() {
     let world = World::new(FormatVersion::V3, &[]);
     let mut most = 0;
-    for n in 0..230 {
+    for n in 0..130 {
         let base = world.append(vec![world.file(20000 + n, 1)]).await;
         let manifests = &world.committer.manifests;
         most = most.max(manifests.list(&base.metadata, base.metadata.current_snapshot_id()).await.unwrap().len());
     }
     assert_eq!(most, 100);
     let metadata = world.catalog.current().metadata;
-    assert_eq!(world.live(&metadata, metadata.current_snapshot_id()).await.len(), 230);
+    assert_eq!(world.live(&metadata, metadata.current_snapshot_id()).await.len(), 130);
 }
 
 #[tokio::test]

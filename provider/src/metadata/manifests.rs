@@ -212,6 +212,12 @@ fn inherit(entry: ManifestEntryRef, manifest: &ManifestFile, row_ids: &mut RowId
     })
 }
 
+/// One entry alone.
+#[cfg(test)]
+pub(super) fn inherited(entry: ManifestEntryRef, manifest: &ManifestFile) -> Result<Entry, String> {
+    inherit(entry, manifest, &mut RowIds::of(manifest))
+}
+
 /// Assigns row ids in file order (table specification, "First row ID inheritance"): to live data files that have none,
 /// counting on from the manifest's own. A manifest without one has none to give, and what its entries claim is void.
 struct RowIds(Option<i64>);

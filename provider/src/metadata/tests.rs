@@ -141,6 +141,23 @@ async fn entries_inherit_from_their_manifest() {
 }
 
 #[tokio::test]
+async fn only_added_entries_inherit_a_sequence_number() {
+    let written = written("ts_day", [1]).await;
+    let file = written.read().await.unwrap().remove(0).file;
+    let entry =
+        |status| Arc::new(iceberg::spec::ManifestEntry::builder().status(status).data_file(file.clone()).build());
+    let inherited = |status, manifest: &ManifestFile| {
+        manifests::inherited(entry(status), manifest).map(|entry| (entry.sequence_number, entry.file_sequence_number))
+    };
+    let mut manifest = written.manifest;
+    assert_eq!(inherited(ManifestStatus::Added, &manifest), Ok((3, Some(3))));
+    assert!(inherited(ManifestStatus::Existing, &manifest).unwrap_err().contains("no sequence number"));
+    // Manifests of format version 1: all is as old as can be.
+    manifest.sequence_number = 0;
+    assert_eq!(inherited(ManifestStatus::Existing, &manifest), Ok((0, Some(0))));
+}
+
+#[tokio::test]
 async fn row_ids_are_given_to_live_files_without_one_in_file_order() {
     let written = written("ts_day", [1, 2]).await;
     let entries = written.read().await.unwrap();
