@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalog::Dropped;
+use crate::catalog::{Dropped, FileCatalog};
 use crate::metadata::{Entry, parse};
 use crate::storage::Stores;
 
@@ -228,13 +228,7 @@ impl World {
 
     /// Live entries at a snapshot, read without any cache, in list order.
     async fn live(&self, metadata: &TableMetadata, snapshot_id: Option<i64>) -> Vec<Entry> {
-        let manifests = Manifests::new(self.committer.env.stores.clone(), 0);
-        let mut live = Vec::new();
-        for manifest in manifests.list(metadata, snapshot_id).await.unwrap().iter() {
-            let entries = manifests.entries(metadata, manifest).await.unwrap();
-            live.extend(entries.iter().filter(|entry| entry.is_live()).cloned());
-        }
-        live
+        live(&self.committer, metadata, snapshot_id).await
     }
 
     async fn stored(&self, suffix: &str) -> usize {
@@ -249,6 +243,16 @@ impl World {
             located.store.put(&located.path, "rows".into()).await.unwrap();
         }
     }
+}
+
+async fn live(committer: &Committer, metadata: &TableMetadata, snapshot_id: Option<i64>) -> Vec<Entry> {
+    let manifests = Manifests::new(committer.env.stores.clone(), 0);
+    let mut live = Vec::new();
+    for manifest in manifests.list(metadata, snapshot_id).await.unwrap().iter() {
+        let entries = manifests.entries(metadata, manifest).await.unwrap();
+        live.extend(entries.iter().filter(|entry| entry.is_live()).cloned());
+    }
+    live
 }
 
 fn committed(published: Published) -> (Base, Option<i64>) {
@@ -454,6 +458,48 @@ async fn tries_are_bounded() {
     assert!(cause.context().contains(&("attempts", "3".to_owned())), "{cause}");
     assert_eq!(world.catalog.fates.lock().len(), 2);
     assert_eq!(world.stored(".avro").await, 2);
+}
+
+/// Two processes that share nothing but a directory.
+#[tokio::test]
+async fn rivals_in_a_directory_lose_nothing() {
+    let warehouse = tempfile::tempdir().unwrap();
+    let ident = Ident::new("main", "t");
+    let rivals: Vec<Committer> = (0..2u64)
+        .map(|seed| {
+            let env = Env::deterministic(Stores::new(), seed);
+            let catalog = FileCatalog::new(env.clone(), warehouse.path().to_str().unwrap()).unwrap();
+            let catalog = Arc::new(catalog.with_backoff(Duration::from_millis(1)));
+            Committer { catalog, manifests: Manifests::new(env.stores.clone(), 1 << 20), env }
+        })
+        .collect();
+    let location = rivals[0].catalog.location(&ident).unwrap();
+    let world = World::new(FormatVersion::V3, &[("commit.manifest.min-count-to-merge", "3")]);
+    let new = TableMetadata::clone(&world.new).into_builder(None).set_location(location.clone());
+    let new = Arc::new(new.build().unwrap().metadata);
+    for round in 0..4u64 {
+        let published = futures::future::join_all(rivals.iter().map(|committer| async {
+            let base = committer.catalog.load(&ident).await.unwrap();
+            let metadata = base.as_ref().map_or_else(|| Arc::clone(&new), |base| Arc::clone(&base.metadata));
+            let files = vec![world.file(1, 10)];
+            let (updates, summary) = (Vec::new(), BTreeMap::new());
+            // Every second round both bring the same batch.
+            let batch_id = (round % 2 == 1).then(|| format!("batch {round}"));
+            append(committer, &ident, Append { base, metadata, updates, files, summary, batch_id }).await
+        }));
+        let published = published.await;
+        let landed = published.iter().filter(|published| matches!(published, Published::Committed { .. })).count();
+        assert_eq!(landed as u64, 2 - round % 2, "{published:?}");
+    }
+    let (newest, metadata) = crate::metadata::open(&rivals[0].env.stores, &location).await.unwrap();
+    assert!(newest.ends_with("/v6.metadata.json"), "{newest}");
+    let mut ids: Vec<_> = live(&rivals[1], &metadata, metadata.current_snapshot_id())
+        .await
+        .iter()
+        .map(|entry| entry.first_row_id.unwrap())
+        .collect();
+    ids.sort_unstable();
+    assert_eq!(ids, [0, 10, 20, 30, 40, 50]);
 }
 
 fn with_batch(mut change: Append, id: &str) -> Append {
