@@ -1,29 +1,32 @@
 //! What does a filter say about columns, partitions and bounds?
+//!
+//! ```text
+//! filter              ts >= '2026-06-04T12:00' AND length(text) > 9       convert ─▶ Claim per conjunct
+//!   predicate         ts >= 2026-06-04T12:00:00+00:00                     a superset of the matching rows
+//!     projected       ts_day >= 2026-06-04                                project (per spec) ─▶ may_match(partition)
+//!     bounds          upper bound of ts >= …                              may_match(file, row group, page)
+//! ```
+//!
+//! Every step errs to one side: if a row matches the filter it matches the predicate, its partition may match the
+//! projection, and whatever holds it may match by its facts. The strict half ([`project_strict`], [`Predicate::must_match`])
+//! errs to the other side.
 
-use iceberg::spec::{PartitionSpec, PrimitiveType, Schema};
-use std::fmt;
-use std::sync::Arc;
+mod convert;
+mod display;
+mod evaluate;
+mod facts;
+mod project;
+#[cfg(test)]
+mod tests;
+mod value;
 
-use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::physical_expr::PhysicalExpr;
-
-/// A value of an Iceberg primitive type. Values are only compared with values of the same column (or partition field).
-#[derive(Clone, Debug, PartialEq)]
-pub enum Value {
-    Bool(bool),
-    /// int, long, date (days), time (µs), timestamp (µs), timestamp_ns (ns), and results of year, month, day, hour, bucket.
-    Long(i64),
-    /// float and double.
-    Double(f64),
-    /// Unscaled; the column's type holds the scale.
-    Decimal(i128),
-    String(String),
-    /// binary, fixed, uuid (16 bytes, big endian).
-    Bytes(Vec<u8>),
-}
+pub use convert::{convert, convert_conjuncts};
+pub use facts::{Facts, facts_of_file, facts_of_partition, facts_of_summary};
+pub use project::{project, project_strict};
+pub use value::{Value, Values};
 
 /// Comparison operators.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Op {
     Eq,
     NotEq,
@@ -33,19 +36,141 @@ pub enum Op {
     GtEq,
 }
 
-/// A condition over columns, named by field id, under SQL's three-valued logic with DataFusion's order of values (NaN equals
-/// itself and is above everything else; -0.0 and 0.0 as DataFusion compares them).
-#[derive(Clone, Debug, PartialEq)]
+impl Op {
+    /// The operator that is true where this one is false (and unknown where it is unknown).
+    pub fn negate(self) -> Op {
+        match self {
+            Op::Eq => Op::NotEq,
+            Op::NotEq => Op::Eq,
+            Op::Lt => Op::GtEq,
+            Op::LtEq => Op::Gt,
+            Op::Gt => Op::LtEq,
+            Op::GtEq => Op::Lt,
+        }
+    }
+
+    /// The operator with its operands exchanged.
+    pub fn swap(self) -> Op {
+        match self {
+            Op::Lt => Op::Gt,
+            Op::LtEq => Op::GtEq,
+            Op::Gt => Op::Lt,
+            Op::GtEq => Op::LtEq,
+            Op::Eq | Op::NotEq => self,
+        }
+    }
+}
+
+/// A condition over columns, named by field id, under SQL's three-valued logic with DataFusion's order of values: see
+/// [`Value`]. Floating point follows total order, so a NaN is equal to itself only, above everything or (with its sign bit
+/// set) below everything, and `-0.0 < 0.0`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Predicate {
     True,
     False,
     And(Vec<Predicate>),
     Or(Vec<Predicate>),
     Compare { field: i32, op: Op, value: Value },
-    In { field: i32, values: Vec<Value> },
-    NotIn { field: i32, values: Vec<Value> },
+    In { field: i32, values: Values },
+    NotIn { field: i32, values: Values },
     IsNull { field: i32 },
     IsNotNull { field: i32 },
+}
+
+impl Predicate {
+    /// `field op value`.
+    pub fn compare(field: i32, op: Op, value: Value) -> Predicate {
+        Predicate::Compare { field, op, value }
+    }
+
+    /// `field IN (values)`; false for an empty list.
+    pub fn is_in(field: i32, values: impl Into<Values>) -> Predicate {
+        let values = values.into();
+        match &*values {
+            [] => Predicate::False,
+            [one] => Predicate::Compare { field, op: Op::Eq, value: one.clone() },
+            _ => Predicate::In { field, values },
+        }
+    }
+
+    /// `field <> v` for each of the values; any value (and not null) for an empty list.
+    pub fn is_not_in(field: i32, values: impl Into<Values>) -> Predicate {
+        let values = values.into();
+        match &*values {
+            [] => Predicate::IsNotNull { field },
+            [one] => Predicate::Compare { field, op: Op::NotEq, value: one.clone() },
+            _ => Predicate::NotIn { field, values },
+        }
+    }
+
+    /// All of the parts, simplified: nested ANDs are flattened, constants folded, repetitions dropped.
+    pub fn and(parts: impl IntoIterator<Item = Predicate>) -> Predicate {
+        let mut all = Vec::new();
+        for part in parts {
+            match part {
+                Predicate::True => {}
+                Predicate::False => return Predicate::False,
+                Predicate::And(inner) => inner.into_iter().for_each(|part| push(&mut all, part)),
+                part => push(&mut all, part),
+            }
+        }
+        single(all, Predicate::True, Predicate::And)
+    }
+
+    /// Any of the parts, simplified: nested ORs are flattened, constants folded, repetitions dropped.
+    pub fn or(parts: impl IntoIterator<Item = Predicate>) -> Predicate {
+        let mut any = Vec::new();
+        for part in parts {
+            match part {
+                Predicate::False => {}
+                Predicate::True => return Predicate::True,
+                Predicate::Or(inner) => inner.into_iter().for_each(|part| push(&mut any, part)),
+                part => push(&mut any, part),
+            }
+        }
+        single(any, Predicate::False, Predicate::Or)
+    }
+
+    /// The fields it speaks of, ascending, each once.
+    pub fn fields(&self) -> Vec<i32> {
+        let mut fields = Vec::new();
+        self.collect_fields(&mut fields);
+        fields.sort_unstable();
+        fields.dedup();
+        fields
+    }
+
+    fn collect_fields(&self, fields: &mut Vec<i32>) {
+        match self {
+            Predicate::True | Predicate::False => {}
+            Predicate::And(parts) | Predicate::Or(parts) => parts.iter().for_each(|p| p.collect_fields(fields)),
+            Predicate::Compare { field, .. }
+            | Predicate::In { field, .. }
+            | Predicate::NotIn { field, .. }
+            | Predicate::IsNull { field }
+            | Predicate::IsNotNull { field } => fields.push(*field),
+        }
+    }
+}
+
+/// Parts are compared with each other only while they are few: a long OR is not worth quadratic time.
+const REPETITIONS_SOUGHT_IN: usize = 16;
+
+fn push(parts: &mut Vec<Predicate>, part: Predicate) {
+    if parts.len() >= REPETITIONS_SOUGHT_IN || !parts.contains(&part) {
+        parts.push(part);
+    }
+}
+
+fn single(mut parts: Vec<Predicate>, none: Predicate, many: fn(Vec<Predicate>) -> Predicate) -> Predicate {
+    match parts.pop() {
+        None => none,
+        Some(one) if parts.is_empty() => one,
+        Some(last) => {
+            parts.push(last);
+            many(parts)
+        }
+    }
 }
 
 /// A filter as a predicate.
@@ -53,56 +178,20 @@ pub enum Predicate {
 pub struct Converted {
     /// Every row for which the filter is true satisfies this.
     pub predicate: Predicate,
-    /// The converse holds too: the filter is true exactly where this is.
+    /// The converse holds too: the filter is true exactly where this is. (Where it isn't true the filter may be false and
+    /// the predicate unknown, or the reverse.)
     pub exact: bool,
 }
 
-/// Converts a filter over `arrow` (whose fields carry field ids of `schema`). What isn't understood becomes [`Predicate::True`].
-pub fn convert(_expr: &Arc<dyn PhysicalExpr>, _arrow: &ArrowSchema, _schema: &Schema) -> Converted {
-    Converted { predicate: Predicate::True, exact: false }
-}
-
-/// Inclusive projection onto a partition spec's fields (named by partition field id): "if a row matches the predicate, its
-/// partition matches the projection".
-pub fn project(_predicate: &Predicate, _spec: &PartitionSpec, _schema: &Schema) -> Predicate {
-    Predicate::True
-}
-
-/// Strict projection: "if a partition matches the projection, every row in it matches the predicate".
-pub fn project_strict(_predicate: &Predicate, _spec: &PartitionSpec, _schema: &Schema) -> Predicate {
-    Predicate::False
-}
-
-/// What is known of a column in a set of rows. `None` means not known.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Facts {
-    /// No value (other than null and NaN) is below.
-    pub lower: Option<Value>,
-    /// No value (other than null and NaN) is above.
-    pub upper: Option<Value>,
-    pub nulls: Option<u64>,
-    pub nans: Option<u64>,
-    /// Rows in the set, nulls included.
-    pub rows: Option<u64>,
-    /// The column is a float or double, so that it may hold NaN.
-    pub float: bool,
-}
-
-impl Predicate {
-    /// False only if no row of the set can satisfy the predicate.
-    pub fn may_match(&self, _facts: &dyn Fn(i32) -> Facts) -> bool {
-        true
-    }
-    /// True only if every row of the set satisfies the predicate.
-    pub fn must_match(&self, _facts: &dyn Fn(i32) -> Facts) -> bool {
-        false
-    }
-    /// SQL's truth of the predicate for one row (`None` = unknown); `row` gives a column's value, `None` for null.
-    pub fn holds(&self, _row: &dyn Fn(i32) -> Option<Value>) -> Option<bool> {
-        None
-    }
-    /// The predicate as text: `ts >= 2026-06-04T00:00:00+00:00 AND session_id = 'a'`. `name` gives a field's name and type.
-    pub fn display(&self, _name: &dyn Fn(i32) -> (String, Option<PrimitiveType>)) -> impl fmt::Display {
-        ""
-    }
+/// What one conjunct of a query's filter says, decided once for pushdown, planning and EXPLAIN.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The conjunct as SQL-like text.
+    pub text: String,
+    /// Every row for which the conjunct is true satisfies this.
+    pub predicate: Predicate,
+    /// The conjunct is true exactly where the predicate is.
+    pub exact: bool,
+    /// Why the predicate says less than the conjunct; `None` where it is exact.
+    pub reason: Option<&'static str>,
 }
