@@ -134,7 +134,11 @@ impl Reference {
                     created_at_us: FIRST_DAY_US + at.min(span - 1),
                 });
                 // Pauses: mostly under a minute, sometimes hours, so that sessions cross midnight.
-                let pause = if rng.below(60) == 0 { rng.below(300) as i64 * MINUTE_US } else { rng.below(90) as i64 * 1_000_000 };
+                let pause = if rng.below(60) == 0 {
+                    rng.below(300) as i64 * MINUTE_US
+                } else {
+                    rng.below(90) as i64 * 1_000_000
+                };
                 at += pause + rng.below(1_000_000) as i64;
             }
         }

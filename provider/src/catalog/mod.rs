@@ -1,4 +1,11 @@
 //! Which tables are there, and which metadata file is a table's newest?
+//!
+//! ```text
+//! load ─▶ Base { metadata, version 7 } ─▶ a change ─▶ publish(base, next) ─┬─▶ Base { version 8 }
+//!                                                                          ├─▶ Conflict   lost, proven
+//!                                                                          ├─▶ NotSent    nothing stored, proven
+//!                                                                          └─▶ Unknown    delete nothing
+//! ```
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +15,11 @@ use iceberg::spec::TableMetadata;
 use iceberg::{TableRequirement, TableUpdate};
 
 use crate::error::{Error, Result};
+
+mod file;
+mod names;
+
+pub use file::FileCatalog;
 
 /// A table's name: namespace levels and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +70,25 @@ pub enum PublishError {
     Unknown(Error),
 }
 
+impl PublishError {
+    /// The error, whatever it proves.
+    pub fn error(&self) -> &Error {
+        match self {
+            PublishError::Conflict(e) | PublishError::NotSent(e) | PublishError::Unknown(e) => e,
+        }
+    }
+
+    /// The same outcome with a fact added to its error.
+    #[must_use]
+    pub fn with(self, key: &'static str, value: impl fmt::Display) -> Self {
+        match self {
+            PublishError::Conflict(e) => PublishError::Conflict(e.with(key, value)),
+            PublishError::NotSent(e) => PublishError::NotSent(e.with(key, value)),
+            PublishError::Unknown(e) => PublishError::Unknown(e.with(key, value)),
+        }
+    }
+}
+
 /// What a drop left behind.
 #[derive(Clone, Debug)]
 pub struct Dropped {
@@ -84,22 +115,5 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     async fn drop_table(&self, ident: &Ident, purge: bool) -> Result<Dropped>;
 }
 
-/// stub
-#[derive(Debug)]
-pub struct FileCatalog;
-impl FileCatalog {
-    pub fn new(_env: crate::storage::Env, _warehouse: &str) -> Result<Self> {
-        Ok(FileCatalog)
-    }
-}
-#[async_trait]
-impl Catalog for FileCatalog {
-    async fn namespaces(&self) -> Result<Vec<Vec<String>>> { Ok(vec![]) }
-    async fn create_namespace(&self, _: &[String]) -> Result<()> { Ok(()) }
-    async fn drop_namespace(&self, _: &[String]) -> Result<()> { Ok(()) }
-    async fn tables(&self, _: &[String]) -> Result<Vec<String>> { Ok(vec![]) }
-    async fn load(&self, _: &Ident) -> Result<Option<Base>> { Ok(None) }
-    fn location(&self, _: &Ident) -> Result<String> { Ok(String::new()) }
-    async fn publish(&self, _: &Ident, base: Option<&Base>, _: &Proposal) -> Result<Base, PublishError> { base.cloned().ok_or_else(|| PublishError::NotSent(Error::new(crate::Code::Internal, "stub"))) }
-    async fn drop_table(&self, _: &Ident, _: bool) -> Result<Dropped> { Err(Error::new(crate::Code::Internal, "stub")) }
-}
+#[cfg(test)]
+mod tests;

@@ -35,8 +35,8 @@ use crate::metadata::Manifests;
 use crate::storage::Env;
 
 pub use batches::{BATCH_ID, Landed, find_batch};
-pub use reclaim::Reclaimable;
 use rebase::Prepared;
+pub use reclaim::Reclaimable;
 
 /// Everything a commit needs besides the change.
 #[derive(Clone, Debug)]
@@ -76,24 +76,11 @@ pub enum Published {
     },
     /// The batch is already in the table's history; nothing was written. Data files that were staged for it are removed
     /// where it is certain that they are not the ones that landed.
-    AlreadyThere {
-        snapshot_id: Option<i64>,
-    },
+    AlreadyThere { snapshot_id: Option<i64> },
     /// Proven lost; the staged data files are unreachable.
-    Lost {
-        cause: Error,
-        staged: Reclaimable,
-    },
+    Lost { cause: Error, staged: Reclaimable },
     /// Not known. Everything is kept.
-    Unknown {
-        cause: Error,
-        left_behind: Vec<String>,
-    },
-}
-
-/// True if the table's history holds the batch.
-pub fn holds_batch(_metadata: &TableMetadata, _batch_id: &str) -> bool {
-    false
+    Unknown { cause: Error, left_behind: Vec<String> },
 }
 
 /// Commits an append to the main branch, again and again while others come first and it still fits.
@@ -225,7 +212,8 @@ impl Run<'_> {
 
     /// The next state of the table, with everything it names written.
     async fn propose(&self, prepared: Prepared, number: usize, attempt: &mut Attempt) -> Result<Proposal> {
-        let creates = self.change.base.is_none() && prepared.requirements.contains(&iceberg::TableRequirement::NotExist);
+        let creates =
+            self.change.base.is_none() && prepared.requirements.contains(&iceberg::TableRequirement::NotExist);
         let mut updates = if creates { self.change.updates.clone() } else { Vec::new() };
         if self.change.files.is_empty() {
             let now = next_timestamp(self.committer, &prepared);
@@ -234,8 +222,7 @@ impl Run<'_> {
             let metadata = stamped(&built.metadata, now)?;
             return Ok(Proposal { metadata, requirements: prepared.requirements, updates });
         }
-        let snapshot =
-            produce::snapshot(self.committer, &prepared, self.change, number, &mut attempt.written).await?;
+        let snapshot = produce::snapshot(self.committer, &prepared, self.change, number, &mut attempt.written).await?;
         attempt.snapshot_id = Some(snapshot.snapshot_id());
         let mut builder = prepared.builder.set_branch_snapshot(snapshot, MAIN_BRANCH).map_err(produce::refused)?;
         if let Some(batch_id) = &self.change.batch_id {
@@ -332,7 +319,8 @@ fn next_timestamp(committer: &Committer, prepared: &Prepared) -> i64 {
 
 /// The metadata as of `ms`: its builder takes the time from the system's clock where no snapshot brings one.
 fn stamped(metadata: &TableMetadata, ms: i64) -> Result<TableMetadata> {
-    let internal = |e: serde_json::Error| Error::new(Code::Internal, "the table's metadata cannot be encoded").source(e);
+    let internal =
+        |e: serde_json::Error| Error::new(Code::Internal, "the table's metadata cannot be encoded").source(e);
     let mut json = serde_json::to_value(metadata).map_err(internal)?;
     if let Some(object) = json.as_object_mut() {
         object.insert("last-updated-ms".to_owned(), ms.into());

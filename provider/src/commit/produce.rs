@@ -10,10 +10,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
-use iceberg::spec::{
-    DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata,
-};
+use futures::future::BoxFuture;
+use futures::{FutureExt, StreamExt, TryStreamExt};
+use iceberg::spec::{DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata};
 use uuid::Uuid;
 
 use super::merge::Policy;
@@ -21,9 +20,7 @@ use super::rebase::Prepared;
 use super::summary::{self, Facts, ManifestCounts};
 use super::{Append, Committer};
 use crate::error::{Code, Error, Result};
-use crate::metadata::{
-    Manifest, ManifestTarget, NewEntry, NewList, encoded_size, write_list, write_manifest,
-};
+use crate::metadata::{Manifest, ManifestTarget, NewEntry, NewList, encoded_size, write_list, write_manifest};
 
 /// Manifests read at a time while they are merged.
 const READ_AHEAD: usize = 8;
@@ -91,6 +88,10 @@ fn fresh_id(committer: &Committer, metadata: &TableMetadata) -> i64 {
             return id;
         }
     }
+}
+
+async fn read(committer: &Committer, metadata: &TableMetadata, manifest: &ManifestFile) -> Result<Arc<Manifest>> {
+    Ok(committer.manifests.manifest_counted(metadata, manifest).await?.0)
 }
 
 struct Producer<'a> {
@@ -170,9 +171,10 @@ impl Producer<'_> {
     /// One manifest of the live entries of several, or `None` where they can't be one.
     async fn merge(&mut self, manifests: &[&ManifestFile]) -> Result<Option<ManifestFile>> {
         let (committer, metadata) = (self.committer, self.metadata);
-        let read = futures::stream::iter(manifests)
-            .map(|manifest| async move { Ok::<_, Error>(committer.manifests.manifest_counted(metadata, manifest).await?.0) });
-        let read: Vec<Arc<Manifest>> = read.buffered(READ_AHEAD).try_collect().await?;
+        // Boxed one by one: a stream that makes them of borrowed manifests is not `Send` in the compiler's eyes.
+        let reads: Vec<BoxFuture<'_, Result<Arc<Manifest>>>> =
+            manifests.iter().map(|manifest| read(committer, metadata, manifest).boxed()).collect();
+        let read: Vec<Arc<Manifest>> = futures::stream::iter(reads).buffered(READ_AHEAD).try_collect().await?;
         let Some((schema, spec)) = self.common_ground(manifests, &read) else { return Ok(None) };
         let live = || read.iter().flat_map(|manifest| manifest.entries.iter()).filter(|entry| entry.is_live());
         if live().any(|entry| entry.file_sequence_number.is_none()) {

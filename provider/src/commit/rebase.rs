@@ -187,7 +187,8 @@ impl Conflict<'_> {
             return Err(self.because("somebody changed the schema, and so does this change"));
         }
         let spec = |metadata: &TableMetadata| Arc::clone(metadata.default_partition_spec());
-        let spec_free = same_fields(&spec(current), &spec(base)) && current.last_partition_id() == base.last_partition_id();
+        let spec_free =
+            same_fields(&spec(current), &spec(base)) && current.last_partition_id() == base.last_partition_id();
         if change.updates.iter().any(is_spec) && !spec_free && !same_fields(&spec(current), &spec(next)) {
             return Err(self.because("somebody changed the partitions, and so does this change"));
         }
@@ -274,7 +275,9 @@ fn same_fields(a: &PartitionSpec, b: &PartitionSpec) -> bool {
 /// Sort orders are numbered by the table: the same order may have another number now, or none.
 fn under_known_orders(files: &[DataFile], written: &TableMetadata, next: &TableMetadata) -> Result<Vec<DataFile>> {
     let known = |id: i32| -> i32 {
-        let Some(order) = written.sort_order_by_id(i64::from(id)).filter(|order| !order.is_unsorted()) else { return 0 };
+        let Some(order) = written.sort_order_by_id(i64::from(id)).filter(|order| !order.is_unsorted()) else {
+            return 0;
+        };
         let mut same: Vec<i64> =
             next.sort_orders_iter().filter(|other| other.fields == order.fields).map(|other| other.order_id).collect();
         same.sort_unstable();

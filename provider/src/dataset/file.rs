@@ -104,10 +104,8 @@ impl Entry {
     fn dataset(self, name: String) -> Result<Dataset> {
         let mut builder = Dataset::builder(name).json(self.json);
         if let Some(columns) = self.schema {
-            let fields: Result<Vec<Field>> = columns
-                .into_iter()
-                .map(|c| Ok(Field::new(c.name, arrow_type(&c.column_type)?, !c.required)))
-                .collect();
+            let fields: Result<Vec<Field>> =
+                columns.into_iter().map(|c| Ok(Field::new(c.name, arrow_type(&c.column_type)?, !c.required))).collect();
             builder = builder.schema(Arc::new(ArrowSchema::new(fields?)));
         }
         if let Some(column) = self.primary_timestamp {

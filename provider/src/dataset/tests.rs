@@ -85,7 +85,9 @@ fn the_file_registers_datasets() {
     let dataset = registry.get("m").unwrap();
     assert_eq!((dataset.table(), dataset.nanoseconds()), (Some("logs.m"), vec!["at".to_owned()]));
     assert!(!dataset.schema().unwrap().field(0).is_nullable());
-    for wrong in ["[datasets.m]\nprimary = 'x'", "[datasets.m", "[other]", "[datasets.m]\nschema=[{name='a',type='text'}]"] {
+    for wrong in
+        ["[datasets.m]\nprimary = 'x'", "[datasets.m", "[other]", "[datasets.m]\nschema=[{name='a',type='text'}]"]
+    {
         assert_eq!(Registry::from_toml(wrong).unwrap_err().code(), Code::InvalidConfig, "{wrong}");
     }
 }

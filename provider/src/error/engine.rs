@@ -35,9 +35,7 @@ impl From<iceberg::Error> for Error {
     fn from(e: iceberg::Error) -> Self {
         match find(&e) {
             Some(ours) => ours,
-            None => {
-                Error::new(Code::Internal, "the table format library refused").with("cause", e.message()).source(e)
-            }
+            None => Error::new(Code::Internal, "the table format library refused").with("cause", e.message()).source(e),
         }
     }
 }

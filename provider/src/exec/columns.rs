@@ -119,9 +119,7 @@ impl Reshape {
                 let column = batch.columns().get(*at);
                 adapt.apply(column.ok_or_else(|| ArrowError::SchemaError(format!("column {at} was not read")))?)
             }
-            Slot::Constant(value) => {
-                value.to_array_of_size(rows).map_err(|e| ArrowError::ExternalError(Box::new(e)))
-            }
+            Slot::Constant(value) => value.to_array_of_size(rows).map_err(|e| ArrowError::ExternalError(Box::new(e))),
         });
         let columns: Vec<ArrayRef> = columns.collect::<Result<_, _>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
@@ -260,9 +258,9 @@ impl Adapt {
                 let stored = array.as_struct();
                 let children = children.iter().map(|child| match child {
                     Child::Stored(at, adapt) => adapt.apply(stored.column(*at)),
-                    Child::Absent(value) => value
-                        .to_array_of_size(stored.len())
-                        .map_err(|e| ArrowError::ExternalError(Box::new(e))),
+                    Child::Absent(value) => {
+                        value.to_array_of_size(stored.len()).map_err(|e| ArrowError::ExternalError(Box::new(e)))
+                    }
                 });
                 let children = children.collect::<Result<_, _>>()?;
                 let nulls = stored.nulls().cloned();
@@ -289,8 +287,8 @@ impl Adapt {
 /// value; what could lose one isn't here.
 fn castable(from: &DataType, to: &DataType) -> bool {
     use DataType::{
-        Binary, BinaryView, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Int8, Int16, Int32, Int64, LargeBinary,
-        LargeUtf8, Timestamp, Utf8, Utf8View,
+        Binary, BinaryView, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Int8, Int16, Int32, Int64,
+        LargeBinary, LargeUtf8, Timestamp, Utf8, Utf8View,
     };
     match (from, to) {
         (Int8 | Int16, Int32 | Int64) | (Int32, Int64) | (Float32, Float64) => true,

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::error::ArrowError;
-use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowPredicate;
 

@@ -77,6 +77,15 @@ fn physical(view: &View, state: &dyn Session, filters: &[Expr]) -> Result<Vec<Ar
     Ok(filters.iter().filter_map(|filter| state.create_physical_expr(filter.clone(), &schema).ok()).collect())
 }
 
+/// What planning alone says of a scan: for one that the optimiser answered from metadata, and that never runs.
+///
+/// # Errors
+/// As [`scan`].
+pub async fn explain(view: &Arc<View>, state: &dyn Session, filters: &[Expr]) -> Result<ScanReport> {
+    let plan = scan(view, state, Some(&Vec::new()), filters, None).await?;
+    reports(&plan).pop().ok_or_else(|| Error::new(Code::Internal, "a scan of ours has no report"))
+}
+
 /// The reports of all our scans in a physical plan, in pre-order. Levels that only execution knows are filled once the
 /// plan has run to its end; a plan that ran twice reports its last run.
 pub fn reports(plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanReport> {
@@ -87,9 +96,4 @@ pub fn reports(plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanReport> {
         rest.extend(node.children().into_iter().rev());
     }
     reports
-}
-
-/// The report of a scan that planning alone can give.
-pub async fn explain(_view: &Arc<View>, _state: &dyn Session, _filters: &[Expr]) -> Result<ScanReport> {
-    Err(Error::new(Code::Internal, "stub"))
 }

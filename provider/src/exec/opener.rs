@@ -62,9 +62,9 @@ impl FileOpener for Opener {
         let piece = piece.ok_or_else(|| external(Error::new(Code::Internal, "a file without its task")))?;
         // A task of its own: the next file is opened while this one is decoded. Dropping the future aborts it.
         let opening = SpawnedTask::spawn(Arc::clone(&self.0).open(piece));
-        Ok(Box::pin(async move {
-            opening.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?
-        }))
+        Ok(Box::pin(
+            async move { opening.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? },
+        ))
     }
 }
 
@@ -154,7 +154,8 @@ impl Reading {
 
         let touched = Arc::new(Mutex::new(Vec::new()));
         let leaves = output.leaves.iter().chain(tests.iter().flat_map(RowTest::leaves)).copied().collect();
-        let input = DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::clone(&touched) };
+        let input =
+            DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::clone(&touched) };
         let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, layout.reader.clone())
             .with_batch_size(self.batch_size)
             .with_projection(output.mask.clone())
@@ -171,8 +172,7 @@ impl Reading {
             builder = builder.with_limit(limit);
         }
         let batches = builder.build().map_err(|e| external(io.parquet(e)))?;
-        let tally =
-            FileTally::new(Arc::clone(&self.shared), Arc::clone(&footer.metadata), selection, leaves, touched);
+        let tally = FileTally::new(Arc::clone(&self.shared), Arc::clone(&footer.metadata), selection, leaves, touched);
         Ok(Decoding { batches, io, output, residual, projector, limit, tally }.boxed())
     }
 

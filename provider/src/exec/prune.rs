@@ -85,7 +85,12 @@ impl<'a> FileFacts<'a> {
     }
 
     /// Keeps the row groups that `range` owns and that may match by their statistics.
-    pub(super) fn keep_groups(&self, range: Option<&Range<u64>>, predicates: &[&Predicate], tally: &mut Tally) -> Vec<usize> {
+    pub(super) fn keep_groups(
+        &self,
+        range: Option<&Range<u64>>,
+        predicates: &[&Predicate],
+        tally: &mut Tally,
+    ) -> Vec<usize> {
         let owned = (0..self.footer.metadata.num_row_groups())
             .filter(|group| range.is_none_or(|range| range.contains(&self.start(*group))))
             .collect();
@@ -127,7 +132,12 @@ impl<'a> FileFacts<'a> {
         Ok(kept)
     }
 
-    fn bloom_may_match(&self, predicate: &Predicate, group: usize, blooms: &HashMap<(usize, usize), Arc<Sbbf>>) -> bool {
+    fn bloom_may_match(
+        &self,
+        predicate: &Predicate,
+        group: usize,
+        blooms: &HashMap<(usize, usize), Arc<Sbbf>>,
+    ) -> bool {
         let may_hold = |field: &i32, value: &Value| {
             let Some(stored) = self.stored(*field) else { return true };
             let bloom = blooms.get(&(group, stored.leaf));
@@ -254,7 +264,11 @@ fn intersect(a: &[Range<usize>], b: &[Range<usize>]) -> Vec<Range<usize>> {
         if !common.is_empty() {
             both.push(common);
         }
-        if x.end <= y.end { a.next() } else { b.next() };
+        if x.end <= y.end {
+            a.next()
+        } else {
+            b.next()
+        };
     }
     both
 }

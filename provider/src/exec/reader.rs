@@ -113,9 +113,10 @@ impl FileIo {
     /// The part of a request's answer that is `range`.
     fn pick(&self, range: &Range<u64>, requests: &[Range<u64>], answers: &[Bytes]) -> Result<Bytes> {
         let at = requests.partition_point(|request| request.end < range.end);
-        let part = requests.get(at).zip(answers.get(at)).and_then(|(request, bytes)| {
-            Tail { start: request.start, bytes: bytes.clone() }.slice(range)
-        });
+        let part = requests
+            .get(at)
+            .zip(answers.get(at))
+            .and_then(|(request, bytes)| Tail { start: request.start, bytes: bytes.clone() }.slice(range));
         part.ok_or_else(|| self.corrupt("the file is shorter than its metadata says"))
     }
 

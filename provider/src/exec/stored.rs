@@ -61,7 +61,11 @@ impl Stored {
     }
 
     /// The facts of the column in each page of a row group, with the page's rows; `None` where there is no page index.
-    pub(super) fn of_pages(&self, metadata: &ParquetMetaData, group: usize) -> Option<Vec<(std::ops::Range<usize>, Facts)>> {
+    pub(super) fn of_pages(
+        &self,
+        metadata: &ParquetMetaData,
+        group: usize,
+    ) -> Option<Vec<(std::ops::Range<usize>, Facts)>> {
         let rows = metadata.row_groups().get(group)?.num_rows();
         let columns = metadata.column_index()?.get(group)?.get(self.leaf)?;
         let pages = metadata.offset_index()?.get(group)?.get(self.leaf)?.page_locations();
@@ -101,7 +105,9 @@ impl Stored {
             usable.then(|| (min.and_then(|v| self.of_bytes(v)), max.and_then(|v| self.of_bytes(v))))
         };
         match statistics {
-            Statistics::Boolean(s) => Some((s.min_opt().copied().map(Value::Bool), s.max_opt().copied().map(Value::Bool))),
+            Statistics::Boolean(s) => {
+                Some((s.min_opt().copied().map(Value::Bool), s.max_opt().copied().map(Value::Bool)))
+            }
             Statistics::Int32(s) => Some((self.of_int(s.min_opt().copied()), self.of_int(s.max_opt().copied()))),
             Statistics::Int64(s) => Some((self.of_int(s.min_opt().copied()), self.of_int(s.max_opt().copied()))),
             Statistics::Float(s) => Some((of_float(s.min_opt().copied()), of_float(s.max_opt().copied()))),
@@ -126,10 +132,9 @@ impl Stored {
             }
             ColumnIndexMetaData::FLOAT(i) => (of_float(i.min_value(at).copied()), of_float(i.max_value(at).copied())),
             ColumnIndexMetaData::DOUBLE(i) => (of_float(i.min_value(at).copied()), of_float(i.max_value(at).copied())),
-            ColumnIndexMetaData::BYTE_ARRAY(i) | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(i) if self.ordered => (
-                i.min_value(at).and_then(|v| self.of_bytes(v)),
-                i.max_value(at).and_then(|v| self.of_bytes(v)),
-            ),
+            ColumnIndexMetaData::BYTE_ARRAY(i) | ColumnIndexMetaData::FIXED_LEN_BYTE_ARRAY(i) if self.ordered => {
+                (i.min_value(at).and_then(|v| self.of_bytes(v)), i.max_value(at).and_then(|v| self.of_bytes(v)))
+            }
             _ => (None, None),
         }
     }

@@ -84,6 +84,8 @@ struct Opened {
     schema: ArrowSchema,
     source: SchemaSource,
     json_paths: Vec<String>,
+    /// What contradicts the table's types: raised after drift, which comes first.
+    clash: Option<Error>,
 }
 
 /// Runs an export to its end. `state` gives the memory pool, the partitions and the batch size.
@@ -116,16 +118,13 @@ async fn attempt(
 ) -> Result<Exported> {
     let base = committer.catalog.load(&request.ident).await?;
     let table = request.ident.to_string();
-    let done = |report, json_paths| Exported {
-        table: table.clone(),
-        report,
-        batch_id: request.batch_id.clone(),
-        json_paths,
-    };
+    let done =
+        |report, json_paths| Exported { table: table.clone(), report, batch_id: request.batch_id.clone(), json_paths };
     if let (Some(base), Some(batch)) = (&base, &request.batch_id)
-        && commit::holds_batch(&base.metadata, batch)
+        && let Some(landed) = commit::find_batch(&base.metadata, batch)
     {
-        return Ok(done(nothing(Outcome::Skipped), Vec::new()));
+        let skipped = Report { snapshot_id: landed.snapshot_id, ..nothing(Outcome::Skipped) };
+        return Ok(done(skipped, Vec::new()));
     }
 
     let inherited = match &base {
@@ -138,7 +137,7 @@ async fn attempt(
     }
     let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
     dataset = dataset.with_json_paths(&opened.json_paths);
-    let target = prepare::target(request, &dataset, base, &opened.schema, opened.source, committer)?;
+    let target = prepare::target(request, &dataset, base, &opened, committer)?;
 
     let plan = sink::plan(opened.plan, target, committer.clone(), state, Arc::clone(&progress.sink))?;
     let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
@@ -170,6 +169,7 @@ async fn open(
                 schema: ArrowSchema::new(fields),
                 source: SchemaSource::Schema,
                 json_paths: dataset.json().to_vec(),
+                clash: None,
             }
         }
         Source::Files(paths) => {
@@ -190,6 +190,7 @@ async fn open(
                 source: if opened.inferred { SchemaSource::Values } else { SchemaSource::Schema },
                 plan: opened.plan,
                 json_paths: opened.json_paths,
+                clash: opened.clash,
             }
         }
     };
@@ -203,7 +204,10 @@ fn without_null_columns(opened: Opened) -> Result<Opened> {
         return Ok(opened);
     }
     let columns = opened.schema.fields().iter().enumerate().filter(|(_, field)| typed(field)).map(|(i, field)| {
-        (Arc::new(Column::new(field.name(), i)) as Arc<dyn datafusion::physical_expr::PhysicalExpr>, field.name().clone())
+        (
+            Arc::new(Column::new(field.name(), i)) as Arc<dyn datafusion::physical_expr::PhysicalExpr>,
+            field.name().clone(),
+        )
     });
     let plan = Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), opened.plan)?);
     let fields: Vec<_> = opened.schema.fields().iter().filter(|field| typed(field)).cloned().collect();

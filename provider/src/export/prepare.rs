@@ -7,13 +7,13 @@ use arrow::datatypes::Schema as ArrowSchema;
 use iceberg::TableUpdate;
 use iceberg::spec::{FormatVersion, Schema, SortOrder, TableMetadata, TableMetadataBuilder};
 
-use super::{Request, summary};
+use super::{Opened, Request, summary};
 use crate::catalog::Base;
 use crate::commit::Committer;
 use crate::dataset::{Dataset, Resolved};
 use crate::error::{Code, Error, Result};
 use crate::layout::{self, Layout};
-use crate::schema::{self, Source as SchemaSource};
+use crate::schema;
 use crate::sink::Target;
 
 /// Refuses drift that the declaration alone shows, before any input is opened: another timestamp column than the table's
@@ -41,16 +41,21 @@ pub(super) fn target(
     request: &Request,
     dataset: &Dataset,
     base: Option<Base>,
-    incoming: &ArrowSchema,
-    source: SchemaSource,
+    opened: &Opened,
     committer: &Committer,
 ) -> Result<Target> {
+    let incoming = &opened.schema;
     let resolved = dataset.resolve(incoming)?;
     dataset.check_json(incoming)?;
     match base {
+        None if opened.clash.is_some() => Err(clash(opened)),
         None => create(request, dataset, &resolved, incoming, committer),
-        Some(base) => append(request, dataset, &resolved, base, incoming, source),
+        Some(base) => append(request, dataset, &resolved, base, opened),
     }
+}
+
+fn clash(opened: &Opened) -> Error {
+    opened.clash.clone().unwrap_or_else(|| Error::new(Code::IcebergSchemaIncompatible, "the input contradicts itself"))
 }
 
 // @spec L4
@@ -82,14 +87,8 @@ fn create(
     })
 }
 
-fn append(
-    request: &Request,
-    dataset: &Dataset,
-    resolved: &Resolved,
-    base: Base,
-    incoming: &ArrowSchema,
-    source: SchemaSource,
-) -> Result<Target> {
+fn append(request: &Request, dataset: &Dataset, resolved: &Resolved, base: Base, opened: &Opened) -> Result<Target> {
+    let incoming = &opened.schema;
     let table = request.ident.to_string();
     let current = Arc::clone(base.metadata.current_schema());
     let in_table = |column: &String| current.as_struct().fields().iter().any(|field| field.name == *column);
@@ -101,8 +100,11 @@ fn append(
         check(&table, &layout::derive(&partition_only, &theirs)?, &theirs, &base)?;
     }
 
+    if opened.clash.is_some() {
+        return Err(clash(opened).with("table", &table));
+    }
     let last_column_id = base.metadata.last_column_id();
-    let extended = schema::extend(&current, last_column_id, incoming, source, &dataset.nanoseconds())
+    let extended = schema::extend(&current, last_column_id, incoming, opened.source, &dataset.nanoseconds())
         .map_err(|e| e.with("table", &table))?;
     let mut updates = Vec::new();
     let schema = match extended {
@@ -120,7 +122,8 @@ fn append(
     }
     updates.extend(property_updates(dataset, &base.metadata));
 
-    let mut builder = TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
+    let mut builder =
+        TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
     for update in updates.clone() {
         builder = update.apply(builder)?;
     }

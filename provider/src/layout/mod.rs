@@ -78,7 +78,8 @@ fn order(dataset: &Resolved, schema: &Schema) -> Result<SortOrder> {
 fn find(schema: &Schema, column: &str) -> Result<(i32, Type)> {
     let field = schema.as_struct().fields().iter().find(|field| field.name == column);
     field.map(|field| (field.id, field.field_type.as_ref().clone())).ok_or_else(|| {
-        Error::new(Code::UnknownColumn, "the layout names a column that the schema does not have").with("column", column)
+        Error::new(Code::UnknownColumn, "the layout names a column that the schema does not have")
+            .with("column", column)
     })
 }
 

@@ -138,7 +138,9 @@ impl Manifests {
 }
 
 fn corrupt(path: &str, reason: impl std::fmt::Display) -> Error {
-    Error::new(Code::ManifestCorrupt, "a manifest of the table cannot be read").with("file", path).with("reason", reason)
+    Error::new(Code::ManifestCorrupt, "a manifest of the table cannot be read")
+        .with("file", path)
+        .with("reason", reason)
 }
 
 /// Decodes on a thread where work may take long; a decoder that panics makes an error like any other.
@@ -190,9 +192,10 @@ fn read_manifest(bytes: &[u8], file: &ManifestFile) -> Result<Manifest, String> 
 fn inherit(entry: ManifestEntryRef, manifest: &ManifestFile, row_ids: &mut RowIds) -> Result<Entry, String> {
     let inherits = entry.status == ManifestStatus::Added || manifest.sequence_number == 0;
     let inherited = inherits.then_some(manifest.sequence_number);
-    let sequence_number = entry.sequence_number.or(inherited).ok_or_else(|| {
-        format!("the entry of {} has no sequence number and is not an added one", entry.file_path())
-    })?;
+    let sequence_number = entry
+        .sequence_number
+        .or(inherited)
+        .ok_or_else(|| format!("the entry of {} has no sequence number and is not an added one", entry.file_path()))?;
     Ok(Entry {
         status: entry.status,
         snapshot_id: entry.snapshot_id.unwrap_or(manifest.added_snapshot_id),

@@ -10,8 +10,8 @@ use crate::metadata::Entry;
 use crate::predicate::{Facts, Value};
 use crate::storage::{Located, Stores};
 
-use super::facts::{self, Partitioning};
 use super::Relocation;
+use super::facts::{self, Partitioning};
 
 /// A data file that a scan reads, with everything its manifest says of it.
 #[derive(Clone, Debug)]

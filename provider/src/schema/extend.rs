@@ -138,7 +138,8 @@ impl Merge<'_> {
                 Ok(Type::Map(MapType::new(key, value)))
             }
             (Type::Primitive(held), incoming) if !incoming.is_nested() => {
-                let came = primitive(incoming, path, self.ids.nanoseconds).map_err(|_| clash(current, incoming, path))?;
+                let came =
+                    primitive(incoming, path, self.ids.nanoseconds).map_err(|_| clash(current, incoming, path))?;
                 let merged = promote(held, &came).ok_or_else(|| clash(current, incoming, path))?;
                 Ok(Type::Primitive(merged))
             }
@@ -201,11 +202,7 @@ mod tests {
         from_arrow(
             &schema(vec![
                 Field::new("id", DataType::Int32, false),
-                Field::new(
-                    "m",
-                    DataType::Struct(Fields::from(vec![Field::new("text", DataType::Utf8, true)])),
-                    true,
-                ),
+                Field::new("m", DataType::Struct(Fields::from(vec![Field::new("text", DataType::Utf8, true)])), true),
             ]),
             &[],
         )
@@ -248,13 +245,19 @@ mod tests {
         assert_eq!(outcome(vec![id(DataType::Int32)], S), "iceberg_schema_incompatible m");
         assert_eq!(outcome(vec![id(DataType::Int32)], V), "unchanged");
         assert_eq!(outcome(vec![m(vec![text()])], V), "iceberg_schema_incompatible id");
-        assert_eq!(outcome(vec![id(DataType::Int32), m(vec![text()]), extra(false)], S), "iceberg_schema_incompatible x");
+        assert_eq!(
+            outcome(vec![id(DataType::Int32), m(vec![text()]), extra(false)], S),
+            "iceberg_schema_incompatible x"
+        );
         assert_eq!(
             outcome(vec![id(DataType::Int32), m(vec![text()]), extra(false)], V),
             "1:id:int 2:m:struct<text: string> 4:x:double"
         );
         assert_eq!(outcome(vec![id(DataType::Utf8), m(vec![text()])], S), "iceberg_schema_incompatible id");
-        assert_eq!(outcome(vec![id(DataType::Int32), Field::new("m", DataType::Utf8, true)], S), "iceberg_schema_incompatible m");
+        assert_eq!(
+            outcome(vec![id(DataType::Int32), Field::new("m", DataType::Utf8, true)], S),
+            "iceberg_schema_incompatible m"
+        );
         assert_eq!(
             outcome(vec![id(DataType::Int32), m(vec![Field::new("text", DataType::Utf8, false)])], S),
             "iceberg_schema_incompatible m.text"

@@ -107,7 +107,9 @@ pub(super) fn primitive(arrow: &DataType, path: &str, nanoseconds: &[String]) ->
         DataType::Decimal32(precision, scale)
         | DataType::Decimal64(precision, scale)
         | DataType::Decimal128(precision, scale)
-        | DataType::Decimal256(precision, scale) => decimal(*precision, *scale).ok_or_else(|| unsupported(arrow, path))?,
+        | DataType::Decimal256(precision, scale) => {
+            decimal(*precision, *scale).ok_or_else(|| unsupported(arrow, path))?
+        }
         DataType::Date32 => PrimitiveType::Date,
         DataType::Time32(_) | DataType::Time64(_) => PrimitiveType::Time,
         DataType::Timestamp(unit, zone) => match (*unit == TimeUnit::Nanosecond && keep_ns, zone.is_some()) {

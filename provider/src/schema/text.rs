@@ -157,7 +157,9 @@ mod tests {
 
     #[test]
     fn what_is_no_type_is_refused() {
-        for text in ["", "text", "decimal(39, 2)", "decimal(2, 3)", "list<int", "int int", "struct<>", "list<>", "fixed(x)"] {
+        for text in
+            ["", "text", "decimal(39, 2)", "decimal(2, 3)", "list<int", "int int", "struct<>", "list<>", "fixed(x)"]
+        {
             assert_eq!(arrow_type(text).map_err(|e| e.code()), Err(Code::InvalidConfig), "{text}");
         }
     }

@@ -15,8 +15,8 @@ mod run;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::catalog::CatalogProviderList;
+use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::execution::{SendableRecordBatchStream, SessionState};
@@ -154,11 +154,7 @@ impl Session {
     pub fn with_dataset(&self, dataset: Dataset) -> Self {
         let mut registry = self.0.registry.clone();
         registry.register(dataset);
-        Session(Arc::new(Inner {
-            context: self.0.context.clone(),
-            warehouse: self.0.warehouse.clone(),
-            registry,
-        }))
+        Session(Arc::new(Inner { context: self.0.context.clone(), warehouse: self.0.warehouse.clone(), registry }))
     }
 
     /// The DataFusion context, for everything this type does not offer. It knows the catalog's tables, the functions and
@@ -209,9 +205,7 @@ impl Session {
         let state = self.0.context.state();
         let source = match (&request.query, request.inputs.is_empty()) {
             (None, false) => export::Source::Files(request.inputs.clone()),
-            (Some(query), true) => {
-                export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?)
-            }
+            (Some(query), true) => export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?),
             _ => {
                 return Err(Error::new(Code::InvalidArgument, "an export takes either inputs or a query")
                     .with("dataset", &request.dataset));
@@ -231,7 +225,10 @@ impl Session {
 
 fn read_config(path: &str) -> Result<Registry> {
     let text = std::fs::read_to_string(path).map_err(|e| {
-        Error::new(Code::InvalidConfig, "the configuration file cannot be read").with("file", path).with("cause", &e).source(e)
+        Error::new(Code::InvalidConfig, "the configuration file cannot be read")
+            .with("file", path)
+            .with("cause", &e)
+            .source(e)
     })?;
     Registry::from_toml(&text).map_err(|e| e.with("file", path))
 }
@@ -288,7 +285,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_config(config)
         .with_runtime_env(runtime)
         .with_catalog_list(Arc::new(catalogs));
-    let mut state = builder.build();
+    let mut state = sql::timestamps::register(builder).build();
     datafusion_functions_json::register_all(&mut state)?;
     Ok(state)
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::datasource::source_as_provider;
 use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -37,7 +37,7 @@ impl Session {
         if lists(&statement) {
             self.0.warehouse.list().await?;
         }
-        sql::resolve_names(&mut statement, &state).await?;
+        prepare(&mut statement, &state).await?;
         if let Some(ddl) = Ddl::of(&statement)? {
             return self.ddl(ddl, statement).await;
         }
@@ -65,7 +65,7 @@ impl Session {
         if !matches!(statement.as_ref(), DfStatement::Statement(ast) if matches!(ast.as_ref(), Ast::Query(_))) {
             return Err(not_a_query());
         }
-        sql::resolve_names(&mut statement, state).await?;
+        prepare(&mut statement, state).await?;
         let plan = state.statement_to_plan(*statement).await?;
         Ok(state.create_physical_plan(&plan).await?)
     }
@@ -163,7 +163,11 @@ impl Session {
         }
         match self.catalog().drop_table(&ident, purge).await {
             Err(e) if matches!(e.code(), Code::UnknownTable | Code::InvalidName) => {
-                if if_exists { Ok(None) } else { Err(unknown()) }
+                if if_exists {
+                    Ok(None)
+                } else {
+                    Err(unknown())
+                }
             }
             Err(e) => Err(e),
             Ok(dropped) if purge => Ok(Some(format!("dropped {name} and deleted {} files", dropped.deleted))),
@@ -224,7 +228,7 @@ impl Session {
     // @spec E3
     async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
         let state = self.0.context.state();
-        sql::resolve_names(&mut statement, &state).await?;
+        prepare(&mut statement, &state).await?;
         let logical = state.optimize(&state.statement_to_plan(statement).await?)?;
         let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
         let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
@@ -247,6 +251,13 @@ impl Session {
         }
         rows(sql::pruning_rows(&scans)?)
     }
+}
+
+/// What must be decided before DataFusion plans a statement: which names are meant, and what its literals say.
+// @spec S8
+async fn prepare(statement: &mut DfStatement, _state: &SessionState) -> Result<()> {
+    sql::timestamps::refine_literals(statement);
+    Ok(())
 }
 
 fn not_a_query() -> Error {

@@ -1,14 +1,48 @@
 //! How do rows become data files, one sorted file a day?
+//!
+//! ```text
+//! CommitExec             all files in one snapshot, or none
+//!   CoalescePartitionsExec
+//!     WriteFilesExec     Parquet, one file open in each task
+//!       ExternalSortExec by partition, then by lookup key; spills
+//!         DistributeExec rows of a partition to one task
+//!           PartitionValuesExec   day(message_created_at) as a hidden column
+//!             ConformExec         the table's columns and types
+//! ```
+//!
+//! Memory does not grow with the input: the sort spills, a writer holds one row group, and every batch on the way is
+//! bounded in bytes.
+
+mod bounds;
+mod bytes;
+mod commit_exec;
+mod conform;
+mod distribute;
+mod layout;
+mod metrics;
+mod partition;
+mod plan;
+mod properties;
+mod run;
+mod sort;
+mod transform;
+mod values;
+mod write;
+mod writer;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use datafusion::catalog::Session;
+use datafusion::error::DataFusionError;
 use datafusion::physical_plan::ExecutionPlan;
 use iceberg::TableUpdate;
 use iceberg::spec::TableMetadata;
 
+use self::commit_exec::CommitExec;
+use self::run::{Resolve, Run};
 use crate::catalog::{Base, Ident};
 use crate::commit::Committer;
 use crate::error::{Code, Error, Result};
@@ -61,20 +95,29 @@ pub enum Outcome {
 }
 
 /// The plan `partition values → distribution → sort → write → commit` over `input`, whose columns match the target's
-/// schema by name (missing optional columns are null). Its single row holds `count: UInt64`.
+/// schema by name (missing optional columns are null). Its single row holds `count: UInt64`. It can be executed once.
+///
+/// # Errors
+/// `iceberg_schema_incompatible`, `iceberg_data_write_failed`: the input's columns don't fit the table's.
+/// `not_supported`, `invalid_config`: the table's layout or properties can't be written.
+// @spec W1
 pub fn plan(
-    _input: Arc<dyn ExecutionPlan>,
-    _target: Target,
-    _committer: Committer,
-    _state: &dyn Session,
-    _progress: Arc<Progress>,
+    input: Arc<dyn ExecutionPlan>,
+    target: Target,
+    committer: Committer,
+    state: &dyn Session,
+    progress: Arc<Progress>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    Err(Error::new(Code::Internal, "stub"))
+    let run = Run::new(committer.env.ids.uuid(), Resolve::by(committer.env.stores.clone()));
+    plan::build(input, target, Arc::new(committer), run, state.config().target_partitions(), progress)
 }
 
 /// The report of the sink in a plan that has run to its end.
-pub fn report(_plan: &Arc<dyn ExecutionPlan>) -> Option<Report> {
-    None
+pub fn report(plan: &Arc<dyn ExecutionPlan>) -> Option<Report> {
+    match plan.as_any().downcast_ref::<CommitExec>() {
+        Some(commit) => commit.report(),
+        None => plan.children().into_iter().find_map(report),
+    }
 }
 
 impl Target {
@@ -90,3 +133,21 @@ impl Target {
         }
     }
 }
+
+/// Our error on its way through the engine; found again as the root of what comes out.
+fn external(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// A plan that was put together wrongly.
+fn plan_error(what: impl Display) -> DataFusionError {
+    external(Error::new(Code::Internal, what.to_string()))
+}
+
+/// A write that can't go on.
+fn failed(what: &str) -> Error {
+    Error::new(Code::IcebergDataWriteFailed, what)
+}
+
+#[cfg(test)]
+mod tests;

@@ -79,12 +79,20 @@ fn of_ast(ast: &Ast) -> Result<Option<Ddl>> {
             let schemas: Result<Vec<String>> = names.iter().map(schema_name).collect();
             Ddl::DropSchemas { schemas: schemas?, if_exists: *if_exists }
         }
-        Ast::Drop { object_type: object_type @ (ObjectType::Table | ObjectType::View), if_exists, names, purge, .. } => {
+        Ast::Drop {
+            object_type: object_type @ (ObjectType::Table | ObjectType::View),
+            if_exists,
+            names,
+            purge,
+            ..
+        } => {
             let tables: Result<Vec<TableName>> = names.iter().map(TableName::of).collect();
             let views = *object_type == ObjectType::View;
             Ddl::DropTables { tables: tables?, if_exists: *if_exists, purge: *purge, views }
         }
-        Ast::ShowTables { show_options, .. } if show_options.filter_position.is_none() && show_options.show_in.is_none() => {
+        Ast::ShowTables { show_options, .. }
+            if show_options.filter_position.is_none() && show_options.show_in.is_none() =>
+        {
             Ddl::ShowTables
         }
         Ast::ShowSchemas { show_options, .. } if show_options.filter_position.is_none() => Ddl::ShowSchemas,
@@ -112,8 +120,11 @@ fn external(create: &CreateExternalTable) -> Result<Ddl> {
         }
     }
     if !create.columns.is_empty() || !create.table_partition_cols.is_empty() {
-        return Err(Error::new(Code::InvalidArgument, "an Iceberg table's columns and partitioning are in its metadata")
-            .help("leave the column list and PARTITIONED BY out"));
+        return Err(Error::new(
+            Code::InvalidArgument,
+            "an Iceberg table's columns and partitioning are in its metadata",
+        )
+        .help("leave the column list and PARTITIONED BY out"));
     }
     Ok(Ddl::External {
         table: TableName::of(&create.name)?,
@@ -243,9 +254,14 @@ mod tests {
     fn statements_about_the_catalog_are_recognised() {
         assert!(ddl("drop table if exists a, b purge").contains("if_exists: true, purge: true"));
         assert!(ddl("create schema if not exists s").contains("\"s\", if_not_exists: true"));
-        assert!(ddl("create external table t stored as iceberg location '/x' options ('relocate' 'true')")
-            .contains("relocate: true"));
-        assert_eq!(ddl("create external table t stored as iceberg location '/x' options ('x' 'y')"), "invalid_argument");
+        assert!(
+            ddl("create external table t stored as iceberg location '/x' options ('relocate' 'true')")
+                .contains("relocate: true")
+        );
+        assert_eq!(
+            ddl("create external table t stored as iceberg location '/x' options ('x' 'y')"),
+            "invalid_argument"
+        );
         assert_eq!(ddl("create external table t stored as parquet location '/x'"), "none");
         assert_eq!(ddl("show tables"), "ShowTables");
         assert_eq!(ddl("show schemas"), "ShowSchemas");

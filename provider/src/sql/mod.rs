@@ -7,12 +7,11 @@
 //! ```
 
 mod ddl;
+pub mod names;
 mod parse;
 mod pruning;
 mod refuse;
-
-/// stub
-pub async fn resolve_names(_s: &mut datafusion::sql::parser::Statement, _state: &datafusion::execution::SessionState) -> crate::Result<()> { Ok(()) }
+pub mod timestamps;
 
 pub use ddl::{Ddl, Listing, TableName};
 pub use parse::{Parsed, Piece, parse, split};

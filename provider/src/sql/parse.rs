@@ -64,8 +64,7 @@ pub fn split(script: &str) -> Vec<Piece> {
 /// `sql_syntax`.
 pub fn parse(text: &str) -> Result<Parsed> {
     let dialect = GenericDialect {};
-    let mut parser =
-        DFParserBuilder::new(text).with_dialect(&dialect).with_recursion_limit(RECURSION_LIMIT).build()?;
+    let mut parser = DFParserBuilder::new(text).with_dialect(&dialect).with_recursion_limit(RECURSION_LIMIT).build()?;
     let word = |token: &Token, text: &str| matches!(token, Token::Word(w) if w.value.eq_ignore_ascii_case(text));
     let pruning = matches!(&parser.parser.peek_token().token, Token::Word(w) if w.keyword == Keyword::EXPLAIN)
         && word(&parser.parser.peek_nth_token(1).token, "PRUNING");
@@ -120,7 +119,10 @@ mod tests {
 
     #[test]
     fn semicolons_in_quotes_and_comments_do_not_split() {
-        assert_eq!(texts("select ';' ; -- a; b\n select \"x;y\" /* ; */;;"), ["1:select ';'", "2:select \"x;y\" /* ; */"]);
+        assert_eq!(
+            texts("select ';' ; -- a; b\n select \"x;y\" /* ; */;;"),
+            ["1:select ';'", "2:select \"x;y\" /* ; */"]
+        );
         assert_eq!(texts("select 'é😀';\nselect 2"), ["1:select 'é😀'", "2:select 2"]);
         assert!(texts(" ;; -- nothing\n").is_empty());
     }

@@ -38,7 +38,9 @@ fn refuse(statement: &DfStatement) -> Option<Error> {
         Ast::AlterView { .. } => ("ALTER VIEW", None),
         Ast::AlterSchema(_) => ("ALTER SCHEMA", None),
         Ast::Call(_) => ("CALL", None),
-        Ast::CreateDatabase { .. } => ("CREATE DATABASE", Some("there is one catalog, daygrain; CREATE SCHEMA makes a schema in it")),
+        Ast::CreateDatabase { .. } => {
+            ("CREATE DATABASE", Some("there is one catalog, daygrain; CREATE SCHEMA makes a schema in it"))
+        }
         Ast::CreateIndex(_) => ("CREATE INDEX", None),
         Ast::CreateFunction(_) => ("CREATE FUNCTION", None),
         Ast::Insert(insert) if insert.overwrite => ("INSERT OVERWRITE", Some("INSERT INTO appends")),
@@ -96,7 +98,9 @@ mod tests {
             assert_eq!(error.code(), Code::NotSupported);
             assert!(error.what().starts_with(name), "{sql}: {error}");
         }
-        for sql in ["select 1", "insert into t select 1", "drop table t purge", "explain pruning select 1", "show tables"] {
+        for sql in
+            ["select 1", "insert into t select 1", "drop table t purge", "explain pruning select 1", "show tables"]
+        {
             assert!(refused(&parse(sql).unwrap()).is_none(), "{sql}");
         }
     }

@@ -8,5 +8,5 @@ mod warehouse;
 
 pub use external::External;
 pub use provider::{Access, IcebergTable};
-pub use warehouse::{CATALOG, DEFAULT_SCHEMA, Warehouse};
 pub(crate) use warehouse::ident;
+pub use warehouse::{CATALOG, DEFAULT_SCHEMA, Warehouse};

@@ -13,8 +13,10 @@ use super::text::prose;
 use super::{DAY_US, Rng, Row};
 
 const ROLES: [&str; 4] = ["user", "assistant", "tool", "system"];
-const MODELS: [&str; 6] = ["large-2026-02", "large-2025-09", "medium-2026-03", "medium-2025-11", "small-2026-01", "embed-3"];
-const TOOLS: [&str; 7] = ["read_file", "write_file", "run_command", "search", "list_directory", "fetch_page", "apply_patch"];
+const MODELS: [&str; 6] =
+    ["large-2026-02", "large-2025-09", "medium-2026-03", "medium-2025-11", "small-2026-01", "embed-3"];
+const TOOLS: [&str; 7] =
+    ["read_file", "write_file", "run_command", "search", "list_directory", "fetch_page", "apply_patch"];
 const REPOSITORIES: [&str; 9] =
     ["gateway", "warehouse", "web-console", "billing", "ingest", "sdk-rust", "sdk-python", "docs", "infra"];
 const STOPS: [&str; 4] = ["end_turn", "tool_use", "max_tokens", "stop_sequence"];
@@ -32,7 +34,14 @@ pub(super) fn session_id(seed: u64, session: u32) -> String {
 
 fn uuid(rng: &mut Rng) -> String {
     let (a, b) = (rng.next(), rng.next());
-    format!("{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}", a >> 32, (a >> 16) & 0xffff, a & 0xfff, b >> 52, b & 0xffff_ffff_ffff)
+    format!(
+        "{:08x}-{:04x}-4{:03x}-a{:03x}-{:012x}",
+        a >> 32,
+        (a >> 16) & 0xffff,
+        a & 0xfff,
+        b >> 52,
+        b & 0xffff_ffff_ffff
+    )
 }
 
 /// A column under construction.
@@ -166,7 +175,11 @@ fn push_row(c: &mut Columns, seed: u64, row: &Row) {
     c.text("stop_reason", assistant.then(|| pick(&mut rng, &STOPS)));
     c.text("tool_name", tool);
     c.text("tool_call_id", tool.map(|_| format!("call_{:016x}", rng.next())).as_deref());
-    c.text("tool_input", tool.map(|t| format!("{{\"tool\":\"{t}\",\"path\":\"src/{}.rs\",\"line\":{}}}", repository, rng.below(900))).as_deref());
+    c.text(
+        "tool_input",
+        tool.map(|t| format!("{{\"tool\":\"{t}\",\"path\":\"src/{}.rs\",\"line\":{}}}", repository, rng.below(900)))
+            .as_deref(),
+    );
     c.int("tool_exit_code", (role == "tool").then(|| i32::from(failed)));
     c.flag("is_error", Some(failed));
     c.text("error_type", failed.then_some("overloaded_error"));

@@ -1,0 +1,195 @@
+//! Which files has this run stored, and may they be deleted?
+//!
+//! ```text
+//! writing ──▶ committing ──▶ done
+//!    │             ├─ lost, or already there   files are deleted
+//!    │             └─ unknown                  files stay
+//!    └─ error, or cancelled     files are deleted
+//! ```
+//! A file is on the list before the first of its bytes is sent, so that nothing is stored that isn't known.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::{StreamExt, stream};
+use iceberg::spec::DataFile;
+use object_store::ObjectStoreExt;
+use parking_lot::Mutex;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+
+use super::Report;
+use crate::commit::Reclaimable;
+use crate::error::{Code, Error, Result};
+use crate::storage::{self, Located, Stores};
+
+/// Deletions sent at once.
+const DELETIONS: usize = 16;
+
+/// Finds the store of a location.
+#[derive(Clone)]
+pub(super) struct Resolve(Arc<dyn Fn(&str) -> Result<Located> + Send + Sync>);
+
+impl Resolve {
+    pub(super) fn new(resolve: impl Fn(&str) -> Result<Located> + Send + Sync + 'static) -> Self {
+        Resolve(Arc::new(resolve))
+    }
+
+    pub(super) fn by(stores: Stores) -> Self {
+        Resolve::new(move |location| stores.resolve(location))
+    }
+
+    pub(super) fn resolve(&self, location: &str) -> Result<Located> {
+        (self.0)(location)
+    }
+}
+
+impl fmt::Debug for Resolve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Resolve")
+    }
+}
+
+/// One run of the sink, shared by its tasks and its commit.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub id: uuid::Uuid,
+    pub resolve: Resolve,
+    state: Mutex<State>,
+    /// Held until the run is over: who waits for the writers hears it close.
+    ended: tokio::sync::Mutex<Receiver<()>>,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    /// Every location that may hold bytes of this run.
+    staged: Vec<String>,
+    files: Vec<DataFile>,
+    /// Each writing task holds a copy of it; `None`: no task may start any more.
+    writers: Option<Sender<()>>,
+    report: Option<Report>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Planned,
+    Writing,
+    Committing,
+    Done,
+}
+
+/// Why the files of a run are certainly in no table.
+pub(super) enum Proof {
+    /// No commit was tried.
+    NeverSent,
+    /// The commit says so.
+    Lost(#[expect(dead_code, reason = "held as the proof that it is")] Reclaimable),
+}
+
+impl Run {
+    pub(super) fn new(id: uuid::Uuid, resolve: Resolve) -> Self {
+        let (writers, ended) = channel(1);
+        let state = State {
+            stage: Stage::Planned,
+            staged: Vec::new(),
+            files: Vec::new(),
+            writers: Some(writers),
+            report: None,
+        };
+        Run { id, resolve, state: Mutex::new(state), ended: tokio::sync::Mutex::new(ended) }
+    }
+
+    /// Begins; a run is run once.
+    pub(super) fn begin(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.stage != Stage::Planned {
+            return Err(Error::new(Code::Internal, "a sink's plan can be executed once only"));
+        }
+        state.stage = Stage::Writing;
+        Ok(())
+    }
+
+    /// A writing task's token: the run isn't over before it is dropped.
+    pub(super) fn writer(&self) -> Result<Sender<()>> {
+        self.state.lock().writers.clone().ok_or_else(over)
+    }
+
+    /// Puts a location on the list, before anything is stored there.
+    pub(super) fn stage(&self, location: &str) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.writers.is_none() {
+            return Err(over());
+        }
+        state.staged.push(location.to_owned());
+        Ok(())
+    }
+
+    pub(super) fn add(&self, file: DataFile) {
+        self.state.lock().files.push(file);
+    }
+
+    /// The files of a run that has written everything. From here on a run that is dropped keeps its files.
+    pub(super) fn commit(&self) -> Vec<DataFile> {
+        let mut state = self.state.lock();
+        state.stage = Stage::Committing;
+        state.writers = None;
+        let mut files = std::mem::take(&mut state.files);
+        // Tasks finish in any order; what is committed does not depend on it.
+        files.sort_by(|a, b| a.file_path().cmp(b.file_path()));
+        files
+    }
+
+    pub(super) fn done(&self, report: Report) {
+        let mut state = self.state.lock();
+        state.stage = Stage::Done;
+        state.report = Some(report);
+    }
+
+    pub(super) fn report(&self) -> Option<Report> {
+        self.state.lock().report.clone()
+    }
+
+    /// Everything that may be stored.
+    pub(super) fn staged(&self) -> Vec<String> {
+        self.state.lock().staged.clone()
+    }
+
+    /// Waits until no task writes any more, then deletes every file of the run. Returns those that could not be deleted.
+    // @spec W9
+    pub(super) async fn discard(&self, _proof: Proof) -> Vec<String> {
+        let staged = {
+            let mut state = self.state.lock();
+            state.stage = Stage::Done;
+            state.writers = None;
+            std::mem::take(&mut state.staged)
+        };
+        while self.ended.lock().await.recv().await.is_some() {}
+        let deletions = stream::iter(staged).map(|location| async move {
+            match self.delete(&location).await {
+                Ok(()) => None,
+                Err(error) => {
+                    tracing::warn!(location, %error, "a file of a run that was given up could not be deleted");
+                    Some(location)
+                }
+            }
+        });
+        deletions.buffer_unordered(DELETIONS).filter_map(std::future::ready).collect().await
+    }
+
+    /// Whether a run that is dropped now leaves files that are certainly in no table.
+    pub(super) fn is_writing(&self) -> bool {
+        self.state.lock().stage == Stage::Writing
+    }
+
+    async fn delete(&self, location: &str) -> Result<()> {
+        let located = self.resolve.resolve(location)?;
+        match located.store.delete(&located.path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Err(error) => Err(storage::error(location, error)),
+        }
+    }
+}
+
+fn over() -> Error {
+    Error::new(Code::Interrupted, "the run of the sink was given up")
+}

@@ -1,0 +1,1 @@
+//! Which name is meant?
