@@ -26,7 +26,7 @@ use super::layout::Layout;
 use super::run::{Proof, Run};
 use super::{Outcome, Report, Target, external, plan_error};
 use crate::catalog::Ident;
-use crate::commit::{Append, Committer, Published};
+use crate::commit::{Append, Committer, Published, find_batch};
 use crate::error::{Code, Error, Result};
 
 /// What makes a change a snapshot.
@@ -111,15 +111,37 @@ impl Drop for Guard {
 impl Shared {
     async fn run(&self, input: SendableRecordBatchStream) -> DfResult<RecordBatch> {
         let guard = Guard(Arc::clone(&self.run));
-        if let Err(error) = drain(input).await {
+        if let Some(snapshot_id) = self.landed_before() {
+            drop(input);
+            return self.done(Report { snapshot_id, ..nothing(Outcome::Skipped) });
+        }
+        let span = tracing::info_span!(
+            "sink.write",
+            table = %self.layout.table,
+            partition_spec = %self.layout.partition_text(),
+            sort_order = %self.layout.order_text(),
+        );
+        if let Err(error) = drain(input).instrument(span).await {
             let left = self.run.discard(Proof::NeverSent).await;
             return Err(with_left_behind(error, left));
         }
         let report = self.commit().await.map_err(external)?;
+        drop(guard);
+        self.done(report)
+    }
+
+    fn done(&self, report: Report) -> DfResult<RecordBatch> {
         let count = UInt64Array::from(vec![report.rows]);
         self.run.done(report);
-        drop(guard);
         Ok(RecordBatch::try_new(count_schema(), vec![Arc::new(count)])?)
+    }
+
+    /// The batch's snapshot, if the table it is written against has the batch already: then no row need be read. One
+    /// that lands meanwhile is found by the commit.
+    // @spec W7
+    fn landed_before(&self) -> Option<Option<i64>> {
+        let (base, batch_id) = (self.target.base.as_ref()?, self.target.batch_id.as_deref()?);
+        find_batch(&base.metadata, batch_id).map(|landed| landed.snapshot_id)
     }
 
     // @spec W9
@@ -129,23 +151,13 @@ impl Shared {
             return Ok(nothing(Outcome::Empty));
         }
         let mut report = summed(&files);
-        let span = tracing::info_span!(
-            "iceberg.snapshot.commit",
-            table = %self.layout.table,
-            partition_spec = %self.layout.partition_text(),
-            sort_order = %self.layout.order_text(),
-            files = report.files,
-            rows = report.rows,
-        );
-        match self.commit.append(&self.target.ident, self.change(files)).instrument(span).await {
+        match self.commit.append(&self.target.ident, self.change(files)).await {
             Published::Committed { snapshot_id, .. } => {
-                report.snapshot_id = Some(snapshot_id);
+                report.snapshot_id = snapshot_id;
                 Ok(report)
             }
-            Published::AlreadyThere { snapshot_id } => {
-                self.run.discard(Proof::Superseded).await;
-                Ok(Report { snapshot_id, ..nothing(Outcome::Skipped) })
-            }
+            // The commit has removed our files where it is certain that they are not the ones that landed.
+            Published::AlreadyThere { snapshot_id } => Ok(Report { snapshot_id, ..nothing(Outcome::Skipped) }),
             Published::Lost { cause, staged } => {
                 let left = self.run.discard(Proof::Lost(staged)).await;
                 Err(left.iter().fold(cause, |error, location| error.with("left behind", location)))

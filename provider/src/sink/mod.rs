@@ -14,17 +14,17 @@
 //! bounded in bytes.
 
 mod bounds;
-mod bytes;
+
 mod commit_exec;
 mod conform;
 mod distribute;
 mod layout;
 mod metrics;
 mod partition;
-mod paths;
 mod plan;
 mod properties;
 mod run;
+mod sizes;
 mod sort;
 mod transform;
 mod values;
@@ -134,17 +134,6 @@ fn plan_error(what: impl Display) -> DataFusionError {
 /// A write that can't go on.
 fn failed(what: &str) -> Error {
     Error::new(Code::IcebergDataWriteFailed, what)
-}
-
-/// A store's answer while data files are written.
-fn store_error(location: &str, error: object_store::Error) -> Error {
-    let code = match &error {
-        object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-            Code::PermissionDenied
-        }
-        _ => Code::StorageFailed,
-    };
-    Error::new(code, "a data file can't be stored").with("location", location).source(error)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use iceberg::spec::TableMetadata;
 use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 
 use crate::error::{Code, Error, Result};
+use crate::storage::paths::join;
 
 /// Iceberg's default.
 const TARGET_FILE_BYTES: u64 = 512 << 20;
@@ -94,7 +95,6 @@ impl Properties {
                 .with("property", "write.format.default")
                 .with("value", format));
         }
-        let location = metadata.location().trim_end_matches('/');
         Ok(Properties {
             distribution: distribution(map)?,
             target_file_bytes: positive(map, "write.target-file-size-bytes", TARGET_FILE_BYTES)?,
@@ -111,7 +111,7 @@ impl Properties {
             metrics: per_column(map, "write.metadata.metrics.column.", mode)?,
             data_location: match map.get("write.data.path") {
                 Some(path) => path.trim_end_matches('/').to_owned(),
-                None => format!("{location}/data"),
+                None => join(metadata.location(), "data"),
             },
         })
     }

@@ -4,7 +4,7 @@
 //! writing ──▶ committing ──▶ done
 //!    │             ├─ lost, or already there   files are deleted
 //!    │             └─ unknown                  files stay
-//!    └─ error, or cancelled                    files are deleted
+//!    └─ error, or cancelled     files are deleted
 //! ```
 //! A file is on the list before the first of its bytes is sent, so that nothing is stored that isn't known.
 
@@ -17,10 +17,10 @@ use object_store::ObjectStoreExt;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::{Report, store_error};
+use super::Report;
 use crate::commit::Reclaimable;
 use crate::error::{Code, Error, Result};
-use crate::storage::{Located, Stores};
+use crate::storage::{self, Located, Stores};
 
 /// Deletions sent at once.
 const DELETIONS: usize = 16;
@@ -84,8 +84,6 @@ pub(super) enum Proof {
     NeverSent,
     /// The commit says so.
     Lost(#[expect(dead_code, reason = "held as the proof that it is")] Reclaimable),
-    /// The batch is in the table by an earlier run; this one's files never were part of it.
-    Superseded,
 }
 
 impl Run {
@@ -187,7 +185,7 @@ impl Run {
         let located = self.resolve.resolve(location)?;
         match located.store.delete(&located.path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(store_error(location, error)),
+            Err(error) => Err(storage::error(location, error)),
         }
     }
 }

@@ -26,12 +26,14 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, Literal, Struct};
+use tokio::sync::mpsc::Sender;
 
 use super::layout::Layout;
 use super::run::Run;
 use super::writer::{FileWriter, Settings, Written};
-use super::{Progress, external, failed, metrics, paths, plan_error, transform, values};
+use super::{Progress, external, failed, metrics, plan_error, transform, values};
 use crate::error::Result;
+use crate::storage::paths::partition_dir;
 
 /// `WriteFilesExec: format=parquet, codec=zstd(3), target=512 MiB, location=file:///w/main/messages/data`
 ///
@@ -101,7 +103,7 @@ struct Task {
     counters: Counters,
     /// Files finished since they were last asked for.
     finished: Vec<DataFile>,
-    _writing: tokio::sync::mpsc::Sender<()>,
+    writing: Sender<()>,
 }
 
 struct Open {
@@ -172,20 +174,28 @@ impl Task {
         for (field, value) in self.layout.partition.iter().zip(partition) {
             location.push('/');
             let text = transform::human(&field.transform, &field.kind, value.as_ref());
-            location.push_str(&paths::directory(&field.name, &text));
+            location.push_str(&partition_dir(&field.name, &text));
         }
-        location.push('/');
-        location.push_str(&paths::file(self.number, self.run.id, self.files));
+        // The run's id makes the name unique, also across retries and writers.
+        location.push_str(&format!("/{:05}-{}-{:05}.parquet", self.number, self.run.id, self.files));
         location
     }
 
     async fn close(&mut self) -> Result<()> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        let written = open.writer.finish().await?;
+        let Some(Open { writer, partition, .. }) = self.open.take() else { return Ok(()) };
+        // In a task of its own, which ends even if this one is dropped: a store may go on storing what was sent to it,
+        // and the run must not delete its files before that.
+        let writing = self.writing.clone();
+        let finished = tokio::spawn(async move {
+            let written = writer.finish().await;
+            drop(writing);
+            written
+        });
+        let written = finished.await.map_err(|e| failed("a file's last part failed").source(e))??;
         self.counters.files.add(1);
         self.counters.rows.add(written.rows as usize);
         self.counters.bytes.add(written.bytes as usize);
-        let file = data_file(&self.layout, &self.settings, open.partition, &written)?;
+        let file = data_file(&self.layout, &self.settings, partition, &written)?;
         self.run.add(file.clone());
         self.finished.push(file);
         Ok(())
@@ -337,7 +347,7 @@ impl ExecutionPlan for WriteFilesExec {
             files: 0,
             counters: self.counters(partition),
             finished: Vec::new(),
-            _writing: self.run.writer().map_err(external)?,
+            writing: self.run.writer().map_err(external)?,
         };
         let files = stream::try_unfold((Some(input), task), step);
         Ok(Box::pin(RecordBatchStreamAdapter::new(output_schema(), files)))
