@@ -34,9 +34,8 @@ pub struct Landed {
 /// need a new id.
 // @spec W7
 pub fn find_batch(metadata: &TableMetadata, batch_id: &str) -> Option<Landed> {
-    let carries = |summary: &iceberg::spec::Summary| {
-        summary.additional_properties.get(BATCH_ID).is_some_and(|id| id == batch_id)
-    };
+    let carries =
+        |summary: &iceberg::spec::Summary| summary.additional_properties.get(BATCH_ID).is_some_and(|id| id == batch_id);
     if let Some(snapshot) = metadata.snapshots().find(|snapshot| carries(snapshot.summary())) {
         return Some(Landed { snapshot_id: Some(snapshot.snapshot_id()) });
     }

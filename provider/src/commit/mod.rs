@@ -35,8 +35,8 @@ use crate::metadata::Manifests;
 use crate::storage::Env;
 
 pub use batches::{BATCH_ID, Landed, find_batch};
-pub use reclaim::Reclaimable;
 use rebase::Prepared;
+pub use reclaim::Reclaimable;
 
 /// Everything a commit needs besides the change.
 #[derive(Clone, Debug)]
@@ -76,19 +76,11 @@ pub enum Published {
     },
     /// The batch is already in the table's history; nothing was written. Data files that were staged for it are removed
     /// where it is certain that they are not the ones that landed.
-    AlreadyThere {
-        snapshot_id: Option<i64>,
-    },
+    AlreadyThere { snapshot_id: Option<i64> },
     /// Proven lost; the staged data files are unreachable.
-    Lost {
-        cause: Error,
-        staged: Reclaimable,
-    },
+    Lost { cause: Error, staged: Reclaimable },
     /// Not known. Everything is kept.
-    Unknown {
-        cause: Error,
-        left_behind: Vec<String>,
-    },
+    Unknown { cause: Error, left_behind: Vec<String> },
 }
 
 /// Commits an append to the main branch, again and again while others come first and it still fits.
@@ -184,10 +176,11 @@ impl Run<'_> {
 
     /// One attempt; `Err` if somebody else was first and it may be tried again.
     async fn attempt(&self, current: Option<Base>, number: usize) -> Result<Published, (Attempt, Error)> {
-        let prepared = match rebase::prepare(self.ident, self.change, current.as_ref()) {
-            Ok(prepared) => prepared,
-            Err(e) => return Ok(self.lost(e)),
-        };
+        let prepared =
+            match rebase::prepare(self.ident, self.change, current.as_ref(), self.committer.env.clock.now_ms()) {
+                Ok(prepared) => prepared,
+                Err(e) => return Ok(self.lost(e)),
+            };
         if self.change.files.is_empty()
             && self.change.updates.is_empty()
             && let Some(base) = current
@@ -219,8 +212,9 @@ impl Run<'_> {
     }
 
     /// The next state of the table, with everything it names written.
-    async fn propose(&self, prepared: Prepared, number: usize, attempt: &mut Attempt) -> Result<Proposal> {
-        let creates = self.change.base.is_none() && prepared.requirements.contains(&iceberg::TableRequirement::NotExist);
+    async fn propose(&self, prepared: Prepared<'_>, number: usize, attempt: &mut Attempt) -> Result<Proposal> {
+        let creates =
+            self.change.base.is_none() && prepared.requirements.contains(&iceberg::TableRequirement::NotExist);
         let mut updates = if creates { self.change.updates.clone() } else { Vec::new() };
         if self.change.files.is_empty() {
             let now = next_timestamp(self.committer, &prepared);
@@ -229,8 +223,7 @@ impl Run<'_> {
             let metadata = stamped(&built.metadata, now)?;
             return Ok(Proposal { metadata, requirements: prepared.requirements, updates });
         }
-        let snapshot =
-            produce::snapshot(self.committer, &prepared, self.change, number, &mut attempt.written).await?;
+        let snapshot = produce::snapshot(self.committer, &prepared, self.change, number, &mut attempt.written).await?;
         attempt.snapshot_id = Some(snapshot.snapshot_id());
         let mut builder = prepared.builder.set_branch_snapshot(snapshot, MAIN_BRANCH).map_err(produce::refused)?;
         if let Some(batch_id) = &self.change.batch_id {
@@ -320,14 +313,15 @@ fn property<T: FromStr>(metadata: &TableMetadata, key: &str, default: T) -> T {
 }
 
 /// Now, and later than anything the table knows of.
-fn next_timestamp(committer: &Committer, prepared: &Prepared) -> i64 {
+fn next_timestamp(committer: &Committer, prepared: &Prepared<'_>) -> i64 {
     let newest = prepared.newest_ms;
     committer.env.clock.now_ms().max(newest.saturating_add(1))
 }
 
 /// The metadata as of `ms`: its builder takes the time from the system's clock where no snapshot brings one.
 fn stamped(metadata: &TableMetadata, ms: i64) -> Result<TableMetadata> {
-    let internal = |e: serde_json::Error| Error::new(Code::Internal, "the table's metadata cannot be encoded").source(e);
+    let internal =
+        |e: serde_json::Error| Error::new(Code::Internal, "the table's metadata cannot be encoded").source(e);
     let mut json = serde_json::to_value(metadata).map_err(internal)?;
     if let Some(object) = json.as_object_mut() {
         object.insert("last-updated-ms".to_owned(), ms.into());

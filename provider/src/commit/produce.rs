@@ -11,9 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::{StreamExt, TryStreamExt};
-use iceberg::spec::{
-    DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata,
-};
+use iceberg::spec::{DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata};
 use uuid::Uuid;
 
 use super::merge::Policy;
@@ -21,9 +19,7 @@ use super::rebase::Prepared;
 use super::summary::{self, Facts, ManifestCounts};
 use super::{Append, Committer};
 use crate::error::{Code, Error, Result};
-use crate::metadata::{
-    Manifest, ManifestTarget, NewEntry, NewList, encoded_size, write_list, write_manifest,
-};
+use crate::metadata::{Manifest, ManifestTarget, NewEntry, NewList, encoded_size, write_list, write_manifest};
 
 /// Manifests read at a time while they are merged.
 const READ_AHEAD: usize = 8;
@@ -32,7 +28,7 @@ const READ_AHEAD: usize = 8;
 /// is, so that it can be removed whatever happens.
 pub(super) async fn snapshot(
     committer: &Committer,
-    prepared: &Prepared,
+    prepared: &Prepared<'_>,
     change: &Append,
     attempt: usize,
     written: &mut Vec<String>,
@@ -127,7 +123,7 @@ impl Producer<'_> {
     }
 
     /// New manifests for the added files, in their order.
-    async fn add(&mut self, prepared: &Prepared) -> Result<Vec<ManifestFile>> {
+    async fn add(&mut self, prepared: &Prepared<'_>) -> Result<Vec<ManifestFile>> {
         let target = Policy::of(self.metadata).target;
         let mut manifests = Vec::new();
         for files in cut(&prepared.files, usize::try_from(target).unwrap_or(usize::MAX)) {
@@ -170,8 +166,9 @@ impl Producer<'_> {
     /// One manifest of the live entries of several, or `None` where they can't be one.
     async fn merge(&mut self, manifests: &[&ManifestFile]) -> Result<Option<ManifestFile>> {
         let (committer, metadata) = (self.committer, self.metadata);
-        let read = futures::stream::iter(manifests)
-            .map(|manifest| async move { Ok::<_, Error>(committer.manifests.manifest_counted(metadata, manifest).await?.0) });
+        let read = futures::stream::iter(manifests).map(|manifest| async move {
+            Ok::<_, Error>(committer.manifests.manifest_counted(metadata, manifest).await?.0)
+        });
         let read: Vec<Arc<Manifest>> = read.buffered(READ_AHEAD).try_collect().await?;
         let Some((schema, spec)) = self.common_ground(manifests, &read) else { return Ok(None) };
         let live = || read.iter().flat_map(|manifest| manifest.entries.iter()).filter(|entry| entry.is_live());

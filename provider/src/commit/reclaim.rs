@@ -62,5 +62,10 @@ pub(super) async fn delete(env: &Env, locations: Vec<String>) -> Vec<(String, Er
             }
         }
     };
-    futures::stream::iter(locations).map(delete_one).buffer_unordered(PARALLEL).filter_map(futures::future::ready).collect().await
+    futures::stream::iter(locations)
+        .map(delete_one)
+        .buffer_unordered(PARALLEL)
+        .filter_map(futures::future::ready)
+        .collect()
+        .await
 }

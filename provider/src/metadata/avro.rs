@@ -109,9 +109,10 @@ struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     fn take(&mut self, n: usize) -> Result<&'a [u8], String> {
-        let (taken, rest) = self.rest.split_at_checked(n).ok_or_else(|| {
-            format!("it ends too early: {n} bytes are announced and {} are left", self.rest.len())
-        })?;
+        let (taken, rest) = self
+            .rest
+            .split_at_checked(n)
+            .ok_or_else(|| format!("it ends too early: {n} bytes are announced and {} are left", self.rest.len()))?;
         self.rest = rest;
         Ok(taken)
     }
@@ -227,7 +228,8 @@ impl Container {
 
     fn agree_on_partition_names(&mut self) -> Result<(), String> {
         let Some(spec) = self.meta.get("partition-spec") else { return Ok(()) };
-        let mut spec: Json = serde_json::from_slice(spec).map_err(|e| format!("its partition spec is not JSON: {e}"))?;
+        let mut spec: Json =
+            serde_json::from_slice(spec).map_err(|e| format!("its partition spec is not JSON: {e}"))?;
         let Some(named) = partition_fields(&mut self.schema) else { return Ok(()) };
         for (position, field) in spec.as_array_mut().into_iter().flatten().enumerate() {
             let Some(field) = field.as_object_mut() else { continue };
@@ -305,7 +307,8 @@ impl Shape {
                 let shape = match part("type")?.as_str() {
                     Some("record") => {
                         let fields = part("fields")?.as_array().ok_or("its schema has a record without fields")?;
-                        let fields = fields.iter().map(|field| Shape::of(field.get("type").unwrap_or(&Json::Null), named));
+                        let fields =
+                            fields.iter().map(|field| Shape::of(field.get("type").unwrap_or(&Json::Null), named));
                         Shape::Record(fields.collect::<Result<_, _>>()?)
                     }
                     Some("array") => Shape::Array(Box::new(Shape::of(part("items")?, named)?)),
@@ -357,7 +360,8 @@ fn walk_items(at: &mut Cursor<'_>, mut item: impl FnMut(&mut Cursor<'_>) -> Resu
 
 fn read_limited(from: impl Read, limit: usize) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
-    let read = from.take(limit as u64 + 1).read_to_end(&mut out).map_err(|e| format!("a block does not decompress: {e}"))?;
+    let read =
+        from.take(limit as u64 + 1).read_to_end(&mut out).map_err(|e| format!("a block does not decompress: {e}"))?;
     if read > limit {
         return Err(format!("its blocks decompress to more than {DECODED_LIMIT} bytes"));
     }
@@ -379,6 +383,17 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
+/// A file with another header.
+#[cfg(test)]
+pub(super) fn with_meta(bytes: &[u8], change: impl FnOnce(&mut BTreeMap<String, Vec<u8>>)) -> Vec<u8> {
+    let mut file = Cursor { rest: bytes };
+    let mut container = Container::read_header(&mut file).unwrap();
+    change(&mut container.meta);
+    let mut changed = container.write(&[]);
+    changed.extend_from_slice(file.rest);
+    changed
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,7 +404,8 @@ mod tests {
         container.write(&[Block { records, payload: payload.to_vec() }])
     }
 
-    const LONGS: &str = r#"{"type":"record","name":"r","fields":[{"name":"a","type":{"type":"array","items":"long"}}]}"#;
+    const LONGS: &str =
+        r#"{"type":"record","name":"r","fields":[{"name":"a","type":{"type":"array","items":"long"}}]}"#;
 
     #[test]
     fn a_whole_file_passes_compressed_or_not() {
@@ -420,10 +436,7 @@ mod tests {
 
     #[test]
     fn a_block_must_end_with_its_records() {
-        assert_eq!(
-            check(&container(LONGS, &[0, 0], 1)).unwrap_err(),
-            "a block holds 1 bytes more than its records"
-        );
+        assert_eq!(check(&container(LONGS, &[0, 0], 1)).unwrap_err(), "a block holds 1 bytes more than its records");
         assert_eq!(
             check(&container(LONGS, &[0], 2)).unwrap_err(),
             "it ends too early: 1 bytes are announced and 0 are left"

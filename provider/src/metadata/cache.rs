@@ -87,7 +87,8 @@ impl<K: Clone + Eq + Hash, V> State<K, V> {
     /// Drops a slot whose load failed, unless somebody else is loading it.
     fn forget(&mut self, key: &K, cell: &Arc<OnceCell<V>>) {
         // Two owners: the slot and the caller.
-        let ours = |slot: &Slot<V>| Arc::ptr_eq(&slot.cell, cell) && Arc::strong_count(cell) <= 2 && !cell.initialized();
+        let ours =
+            |slot: &Slot<V>| Arc::ptr_eq(&slot.cell, cell) && Arc::strong_count(cell) <= 2 && !cell.initialized();
         if self.slots.get(key).is_some_and(ours)
             && let Some(slot) = self.slots.remove(key)
         {

@@ -102,10 +102,15 @@ impl Manifests {
     /// A manifest with the schema and spec it was written under, and what it asked of the store.
     pub async fn manifest_counted(
         &self,
-        _metadata: &TableMetadata,
+        metadata: &TableMetadata,
         manifest: &ManifestFile,
     ) -> Result<(Arc<Manifest>, Fetched)> {
         let path = &manifest.manifest_path;
+        if metadata.partition_spec_by_id(manifest.partition_spec_id).is_none() {
+            let reason =
+                format!("it is of the partition spec {}, which the table does not have", manifest.partition_spec_id);
+            return Err(corrupt(path, reason));
+        }
         if manifest.key_metadata.as_ref().is_some_and(|key| !key.is_empty()) {
             return Err(Error::new(Code::NotSupported, "encrypted manifests are not supported").with("file", path));
         }
@@ -138,7 +143,9 @@ impl Manifests {
 }
 
 fn corrupt(path: &str, reason: impl std::fmt::Display) -> Error {
-    Error::new(Code::ManifestCorrupt, "a manifest of the table cannot be read").with("file", path).with("reason", reason)
+    Error::new(Code::ManifestCorrupt, "a manifest of the table cannot be read")
+        .with("file", path)
+        .with("reason", reason)
 }
 
 /// Decodes on a thread where work may take long; a decoder that panics makes an error like any other.
@@ -190,9 +197,10 @@ fn read_manifest(bytes: &[u8], file: &ManifestFile) -> Result<Manifest, String> 
 fn inherit(entry: ManifestEntryRef, manifest: &ManifestFile, row_ids: &mut RowIds) -> Result<Entry, String> {
     let inherits = entry.status == ManifestStatus::Added || manifest.sequence_number == 0;
     let inherited = inherits.then_some(manifest.sequence_number);
-    let sequence_number = entry.sequence_number.or(inherited).ok_or_else(|| {
-        format!("the entry of {} has no sequence number and is not an added one", entry.file_path())
-    })?;
+    let sequence_number = entry
+        .sequence_number
+        .or(inherited)
+        .ok_or_else(|| format!("the entry of {} has no sequence number and is not an added one", entry.file_path()))?;
     Ok(Entry {
         status: entry.status,
         snapshot_id: entry.snapshot_id.unwrap_or(manifest.added_snapshot_id),
@@ -245,5 +253,5 @@ fn entry_weight(entry: &Entry) -> usize {
         + file.file_path().len()
         + counts * (size_of::<(i32, u64)>() + 4)
         + bounds * (size_of::<(i32, iceberg::spec::Datum)>() + 32)
-        + file.partition().fields().len() * size_of::<Option<iceberg::spec::Literal>>()
+        + size_of_val(file.partition().fields())
 }

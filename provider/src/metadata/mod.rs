@@ -10,6 +10,8 @@ mod cache;
 mod manifests;
 mod open;
 mod parse;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::sync::Arc;

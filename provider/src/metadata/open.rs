@@ -33,9 +33,9 @@ pub async fn open(stores: &Stores, location: &str) -> Result<(String, TableMetad
         newest(stores, location).await?
     };
     let (location, bytes) = found.ok_or_else(|| {
-        Error::new(Code::UnknownTable, "there is no table metadata at this location").with("location", location).help(
-            "name the directory that holds the table's `metadata` directory, or one `….metadata.json` file",
-        )
+        Error::new(Code::UnknownTable, "there is no table metadata at this location")
+            .with("location", location)
+            .help("name the directory that holds the table's `metadata` directory, or one `….metadata.json` file")
     })?;
     let metadata = parse(&location, &bytes)?;
     Ok((location, metadata))

@@ -5,7 +5,7 @@
 
 use std::io::Read;
 
-use iceberg::spec::{PartitionSpec, Schema, SortOrder, TableMetadata};
+use iceberg::spec::{NestedField, PartitionSpec, Schema, SortOrder, TableMetadata};
 use serde_json::Value as Json;
 
 use crate::error::{Code, Error, Result};
@@ -71,11 +71,7 @@ fn diagnose(location: &str, bytes: &[u8], error: &serde_json::Error) -> Error {
         .or_else(|| unknown_type(location, &json))
         .or_else(|| unsupported_shape(location, &json))
         .or_else(|| wrong_part(location, &json))
-        .unwrap_or_else(|| {
-            let said = error.to_string();
-            let useless = said.contains("did not match any variant");
-            corrupt(location, if useless { "its keys do not fit its format version".to_owned() } else { said })
-        })
+        .unwrap_or_else(|| corrupt(location, explained(error)))
 }
 
 fn wrong_version(location: &str, json: &Json) -> Option<Error> {
@@ -133,8 +129,20 @@ fn join(path: &str, name: &str) -> String {
 
 fn is_known_primitive(name: &str) -> bool {
     let plain = [
-        "boolean", "int", "long", "float", "double", "date", "time", "timestamp", "timestamptz", "timestamp_ns",
-        "timestamptz_ns", "string", "uuid", "binary",
+        "boolean",
+        "int",
+        "long",
+        "float",
+        "double",
+        "date",
+        "time",
+        "timestamp",
+        "timestamptz",
+        "timestamp_ns",
+        "timestamptz_ns",
+        "string",
+        "uuid",
+        "binary",
     ];
     plain.contains(&name) || name.starts_with("decimal(") || name.starts_with("fixed[")
 }
@@ -154,7 +162,9 @@ fn unsupported_shape(location: &str, json: &Json) -> Option<Error> {
     Some(
         refused("snapshots that name their manifests without a manifest list are not supported")
             .with("snapshot", id)
-            .help("any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable"),
+            .help(
+                "any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable",
+            ),
     )
 }
 
@@ -164,8 +174,17 @@ fn wrong_part(location: &str, json: &Json) -> Option<Error> {
         &["location", "last-updated-ms", "last-column-id"]
     } else {
         &[
-            "table-uuid", "location", "last-sequence-number", "last-updated-ms", "last-column-id", "schemas",
-            "current-schema-id", "partition-specs", "default-spec-id", "last-partition-id", "sort-orders",
+            "table-uuid",
+            "location",
+            "last-sequence-number",
+            "last-updated-ms",
+            "last-column-id",
+            "schemas",
+            "current-schema-id",
+            "partition-specs",
+            "default-spec-id",
+            "last-partition-id",
+            "sort-orders",
             "default-sort-order-id",
         ]
     };
@@ -176,17 +195,31 @@ fn wrong_part(location: &str, json: &Json) -> Option<Error> {
     if !missing.is_empty() {
         return Some(corrupt(location, format!("it lacks `{}`", missing.join("`, `"))));
     }
+    let fields = |schema: &Json| unreadable::<NestedField>(schema, "fields");
     unreadable::<Schema>(json, "schemas")
-        .or_else(|| unreadable::<PartitionSpec>(json, "partition-specs"))
-        .or_else(|| unreadable::<SortOrder>(json, "sort-orders"))
+        .map(|(i, reason)| match list(json, "schemas").nth(i).and_then(fields) {
+            Some((field, reason)) => format!("`schemas[{i}].fields[{field}]`: {reason}"),
+            None => format!("`schemas[{i}]`: {reason}"),
+        })
+        .or_else(|| {
+            unreadable::<PartitionSpec>(json, "partition-specs").map(|(i, e)| format!("`partition-specs[{i}]`: {e}"))
+        })
+        .or_else(|| unreadable::<SortOrder>(json, "sort-orders").map(|(i, e)| format!("`sort-orders[{i}]`: {e}")))
         .map(|reason| corrupt(location, reason))
 }
 
-fn unreadable<T: serde::de::DeserializeOwned>(json: &Json, key: &str) -> Option<String> {
+/// The first part of a list that is not what it should be, and why.
+fn unreadable<T: serde::de::DeserializeOwned>(json: &Json, key: &str) -> Option<(usize, String)> {
     list(json, key).enumerate().find_map(|(i, part)| {
         let error = serde_json::from_value::<T>(part.clone()).err()?;
-        Some(format!("`{key}[{i}]`: {error}"))
+        Some((i, explained(&error)))
     })
+}
+
+/// The library's words, unless they only say that it tried everything.
+fn explained(error: &serde_json::Error) -> String {
+    let said = error.to_string();
+    if said.contains("did not match any variant") { "its keys do not fit its format version".to_owned() } else { said }
 }
 
 #[cfg(test)]
@@ -253,7 +286,7 @@ mod tests {
                 error[metadata_corrupt]: the table's metadata cannot be read
                   file: memory://t/v1.metadata.json
                   reason: it ends in the middle
-                  at: line 2, column 88 of 200 bytes"#]],
+                  at: line 2, column 103 of 200 bytes"#]],
         );
         check(
             "",
@@ -278,14 +311,14 @@ mod tests {
             expect![[r#"
                 error[metadata_corrupt]: the table's metadata cannot be read
                   file: memory://t/v1.metadata.json
-                  reason: `schemas[0]`: invalid type: string "one", expected i32"#]],
+                  reason: `schemas[0].fields[0]`: invalid type: string "one", expected i32"#]],
         );
         check(
             &GOOD.replace("\"current-schema-id\":0", "\"current-schema-id\":7"),
             expect![[r#"
                 error[metadata_corrupt]: the table's metadata cannot be read
                   file: memory://t/v1.metadata.json
-                  reason: "#]],
+                  reason: DataInvalid => No schema exists with the current schema id 7."#]],
         );
     }
 

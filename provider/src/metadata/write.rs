@@ -42,8 +42,9 @@ pub(crate) async fn write_manifest<'a>(
     target: ManifestTarget<'_>,
     entries: impl IntoIterator<Item = NewEntry<'a>>,
 ) -> Result<ManifestFile> {
+    let location = target.location.clone();
     let failed = |e: iceberg::Error| {
-        Error::new(Code::Internal, "a manifest cannot be encoded").with("file", &target.location).with("cause", e)
+        Error::new(Code::Internal, "a manifest cannot be encoded").with("file", &location).with("cause", e)
     };
     let memory = Memory::new(&target.location)?;
     let spec = under_legal_names(target.spec, target.schema).map_err(failed)?;
@@ -73,6 +74,7 @@ pub(crate) async fn write_manifest<'a>(
     }
     let mut manifest = writer.write_manifest_file().await.map_err(failed)?;
     manifest.manifest_length = memory.store(target.stores).await?;
+    manifest.manifest_path = target.location;
     Ok(manifest)
 }
 
