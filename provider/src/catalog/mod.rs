@@ -1,4 +1,11 @@
 //! Which tables are there, and which metadata file is a table's newest?
+//!
+//! ```text
+//! load ─▶ Base { metadata, version 7 } ─▶ a change ─▶ publish(base, next) ─┬─▶ Base { version 8 }
+//!                                                                          ├─▶ Conflict   lost, proven
+//!                                                                          ├─▶ NotSent    nothing stored, proven
+//!                                                                          └─▶ Unknown    delete nothing
+//! ```
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,6 +15,11 @@ use iceberg::spec::TableMetadata;
 use iceberg::{TableRequirement, TableUpdate};
 
 use crate::error::{Error, Result};
+
+mod file;
+mod names;
+
+pub use file::FileCatalog;
 
 /// A table's name: namespace levels and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +70,25 @@ pub enum PublishError {
     Unknown(Error),
 }
 
+impl PublishError {
+    /// The error, whatever it proves.
+    pub fn error(&self) -> &Error {
+        match self {
+            PublishError::Conflict(e) | PublishError::NotSent(e) | PublishError::Unknown(e) => e,
+        }
+    }
+
+    /// The same outcome with a fact added to its error.
+    #[must_use]
+    pub fn with(self, key: &'static str, value: impl fmt::Display) -> Self {
+        match self {
+            PublishError::Conflict(e) => PublishError::Conflict(e.with(key, value)),
+            PublishError::NotSent(e) => PublishError::NotSent(e.with(key, value)),
+            PublishError::Unknown(e) => PublishError::Unknown(e.with(key, value)),
+        }
+    }
+}
+
 /// What a drop left behind.
 #[derive(Clone, Debug)]
 pub struct Dropped {
@@ -83,3 +114,6 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     /// Forgets the table; with `purge` also deletes the files under its location.
     async fn drop_table(&self, ident: &Ident, purge: bool) -> Result<Dropped>;
 }
+
+#[cfg(test)]
+mod tests;

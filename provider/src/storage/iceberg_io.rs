@@ -52,7 +52,10 @@ pub struct IcebergStorage {
 impl IcebergStorage {
     fn locate(&self, location: &str) -> IcebergResult<Located> {
         let stores = self.stores.as_ref().ok_or_else(|| {
-            wrap(Error::new(Code::Internal, "a storage that was read from text has no stores").with("location", location))
+            wrap(
+                Error::new(Code::Internal, "a storage that was read from text has no stores")
+                    .with("location", location),
+            )
         })?;
         stores.resolve(location).map_err(wrap)
     }

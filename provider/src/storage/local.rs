@@ -92,10 +92,7 @@ impl ObjectStore for LocalStore {
         self.inner.get_ranges(location, ranges).await
     }
 
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, StoreResult<Path>>,
-    ) -> BoxStream<'static, StoreResult<Path>> {
+    fn delete_stream(&self, locations: BoxStream<'static, StoreResult<Path>>) -> BoxStream<'static, StoreResult<Path>> {
         self.inner.delete_stream(locations)
     }
 
@@ -103,11 +100,7 @@ impl ObjectStore for LocalStore {
         self.inner.list(prefix)
     }
 
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, StoreResult<ObjectMeta>> {
+    fn list_with_offset(&self, prefix: Option<&Path>, offset: &Path) -> BoxStream<'static, StoreResult<ObjectMeta>> {
         self.inner.list_with_offset(prefix, offset)
     }
 
@@ -174,9 +167,9 @@ fn put(path: &FsPath, payload: &PutPayload, create: bool) -> StoreResult<()> {
     let (mut file, staged) = stage(path).map_err(generic)?;
     let written = payload.iter().try_for_each(|chunk| file.write_all(chunk)).and_then(|()| file.sync_all());
     drop(file);
-    let placed = written.map_err(generic).and_then(|()| {
-        if create { link(&staged, path) } else { fs::rename(&staged, path).map_err(generic) }
-    });
+    let placed = written
+        .map_err(generic)
+        .and_then(|()| if create { link(&staged, path) } else { fs::rename(&staged, path).map_err(generic) });
     if create || placed.is_err() {
         // Best effort: a staged name is in no listing.
         let _ = fs::remove_file(&staged);

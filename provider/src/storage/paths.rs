@@ -15,10 +15,10 @@ use crate::error::{Code, Error, Result};
 
 /// A location below another: one `/` between them, whatever `location` ends with.
 pub fn join(location: &str, name: &str) -> String {
-    // `file://` is the root directory: its slashes are not separators.
-    let base = if location.ends_with("://") { location } else { location.trim_end_matches('/') };
-    let base = if base.ends_with(':') && location.contains("://") { "file://" } else { base };
-    format!("{base}/{}", name.trim_start_matches('/'))
+    // The slashes of `file://` are not separators: it is the root directory.
+    let keep = location.find("://").map_or(0, |at| at + 3);
+    let (scheme, rest) = location.split_at(keep);
+    format!("{scheme}{}/{}", rest.trim_end_matches('/'), name.trim_start_matches('/'))
 }
 
 /// The directory name of a partition value: `name=value`, each encoded as Java's `URLEncoder` does (UTF-8; letters,
@@ -54,6 +54,15 @@ pub fn is_below(root: &str, location: &str) -> bool {
 /// Whether two locations are spellings of the same place.
 pub fn is_same(a: &str, b: &str) -> bool {
     canonical(a) == canonical(b)
+}
+
+/// Whether two locations lead to the same directory, also through links. Looks at the file system for local ones.
+pub fn is_same_directory(a: &str, b: &str) -> bool {
+    let real = |location: &str| match parse(location) {
+        Parsed::Local { path, .. } => Path::new(path).canonicalize().ok(),
+        Parsed::Url { .. } => None,
+    };
+    is_same(a, b) || real(a).is_some_and(|a| Some(a) == real(b))
 }
 
 /// `text` without the user names, passwords and query strings of the URLs in it.
@@ -229,6 +238,7 @@ mod tests {
         check("file:///", "w", "file:///w");
         check("memory://name", "a/b", "memory://name/a/b");
         check("memory://name/", "/a", "memory://name/a");
+        check("memory:///", "a", "memory:///a");
         check("/w", "a", "/w/a");
         check("/", "a", "/a");
     }
