@@ -278,7 +278,7 @@ async fn step(
 impl DisplayAs for WriteFilesExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let p = &self.layout.properties;
-        let codec = p.compression.to_string().to_lowercase();
+        let codec = p.codec();
         write!(
             f,
             "WriteFilesExec: format=parquet, codec={codec}, target_bytes={}, location={}",
