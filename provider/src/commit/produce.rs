@@ -10,7 +10,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::{StreamExt, TryStreamExt};
+use futures::{FutureExt, StreamExt, TryStreamExt};
 use iceberg::spec::{DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata};
 use uuid::Uuid;
 
@@ -166,10 +166,14 @@ impl Producer<'_> {
     /// One manifest of the live entries of several, or `None` where they can't be one.
     async fn merge(&mut self, manifests: &[&ManifestFile]) -> Result<Option<ManifestFile>> {
         let (committer, metadata) = (self.committer, self.metadata);
-        let read = futures::stream::iter(manifests).map(|manifest| async move {
-            Ok::<_, Error>(committer.manifests.manifest_counted(metadata, manifest).await?.0)
-        });
-        let read: Vec<Arc<Manifest>> = read.buffered(READ_AHEAD).try_collect().await?;
+        // Boxed and collected: the compiler can't see that the future of a borrowing closure may be sent.
+        let read: Vec<_> = manifests
+            .iter()
+            .map(|manifest| {
+                async move { Ok::<_, Error>(committer.manifests.manifest_counted(metadata, manifest).await?.0) }.boxed()
+            })
+            .collect();
+        let read: Vec<Arc<Manifest>> = futures::stream::iter(read).buffered(READ_AHEAD).try_collect().await?;
         let Some((schema, spec)) = self.common_ground(manifests, &read) else { return Ok(None) };
         let live = || read.iter().flat_map(|manifest| manifest.entries.iter()).filter(|entry| entry.is_live());
         if live().any(|entry| entry.file_sequence_number.is_none()) {

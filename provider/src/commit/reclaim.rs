@@ -1,6 +1,6 @@
 //! What of a lost commit can go?
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use object_store::ObjectStoreExt;
 
 use crate::error::{Code, Error, Result};
@@ -62,8 +62,9 @@ pub(super) async fn delete(env: &Env, locations: Vec<String>) -> Vec<(String, Er
             }
         }
     };
-    futures::stream::iter(locations)
-        .map(delete_one)
+    // Boxed and collected: the compiler can't see that the future of a borrowing closure may be sent.
+    let deletions: Vec<_> = locations.into_iter().map(|location| delete_one(location).boxed()).collect();
+    futures::stream::iter(deletions)
         .buffer_unordered(PARALLEL)
         .filter_map(futures::future::ready)
         .collect()
