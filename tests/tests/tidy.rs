@@ -97,7 +97,7 @@ fn modules_import_only_lower_ranks() {
             .join("\n");
         for import in imports(&code) {
             match ranks.get(&import) {
-                Some(other) if import != module && *other >= rank => {
+                Some(other) if import != module && other >= rank => {
                     wrong.push(format!("{}: {module} ({rank}) imports {import} ({other})", relative.display()));
                 }
                 // `crate::Result`, `crate::Error`: the root re-exports rank 0.

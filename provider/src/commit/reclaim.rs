@@ -64,9 +64,5 @@ pub(super) async fn delete(env: &Env, locations: Vec<String>) -> Vec<(String, Er
     };
     // Boxed and collected: the compiler can't see that the future of a borrowing closure may be sent.
     let deletions: Vec<_> = locations.into_iter().map(|location| delete_one(location).boxed()).collect();
-    futures::stream::iter(deletions)
-        .buffer_unordered(PARALLEL)
-        .filter_map(futures::future::ready)
-        .collect()
-        .await
+    futures::stream::iter(deletions).buffer_unordered(PARALLEL).filter_map(futures::future::ready).collect().await
 }

@@ -271,6 +271,8 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     if let Some(threads) = options.threads {
         config = config.with_target_partitions(threads.max(1));
     }
+    // Without it `now()` and TIMESTAMP WITH TIME ZONE would have no zone.
+    config.options_mut().execution.time_zone = Some("UTC".to_owned());
     // Names keep their case; which name an unquoted one means is resolved before planning.
     config.options_mut().sql_parser.enable_ident_normalization = false;
     let runtime = RuntimeEnvBuilder::new()

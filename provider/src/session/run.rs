@@ -37,7 +37,7 @@ impl Session {
         if lists(&statement) {
             self.0.warehouse.list().await?;
         }
-        sql::prepare(&mut statement, &state).await?;
+        self.prepare(&mut statement, &state).await?;
         if let Some(ddl) = Ddl::of(&statement)? {
             return self.ddl(ddl, statement).await;
         }
@@ -59,13 +59,29 @@ impl Session {
         }
     }
 
+    /// Resolves names and literals. Tables are looked up as written; only where one is not there so are all names listed,
+    /// since listing costs a request a table.
+    async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
+        let warehouse = &self.0.warehouse;
+        for name in sql::relations(statement) {
+            let Ok(TableName { schema, name }) = TableName::of(&name) else { continue };
+            // A table that cannot be loaded is left to the planner, which says why.
+            if !matches!(warehouse.table(&schema, &name).await, Ok(Some(_)) | Err(_)) {
+                warehouse.list().await?;
+                break;
+            }
+        }
+        sql::prepare(statement, state).await?;
+        Ok(())
+    }
+
     /// Plans a query for an export.
     pub(super) async fn plan_query(&self, state: &SessionState, query: &str) -> Result<Arc<dyn ExecutionPlan>> {
         let Parsed::Sql(mut statement) = sql::parse(query)? else { return Err(not_a_query()) };
         if !matches!(statement.as_ref(), DfStatement::Statement(ast) if matches!(ast.as_ref(), Ast::Query(_))) {
             return Err(not_a_query());
         }
-        sql::prepare(&mut statement, state).await?;
+        self.prepare(&mut statement, state).await?;
         let plan = state.statement_to_plan(*statement).await?;
         Ok(state.create_physical_plan(&plan).await?)
     }
@@ -228,7 +244,7 @@ impl Session {
     // @spec E3
     async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
         let state = self.0.context.state();
-        sql::prepare(&mut statement, &state).await?;
+        self.prepare(&mut statement, &state).await?;
         let logical = state.optimize(&state.statement_to_plan(statement).await?)?;
         let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
         let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;

@@ -24,9 +24,9 @@ use parquet::file::writer::SerializedFileWriter;
 
 pub(super) use self::settings::Settings;
 use self::upload::{Segments, Upload};
-use super::sizes::{BATCH_BYTES, slices};
 use super::layout::extract;
 use super::metrics::Observed;
+use super::sizes::{BATCH_BYTES, slices};
 use super::{Progress, failed};
 use crate::error::{Code, Error, Result};
 use crate::storage::Located;

@@ -23,6 +23,7 @@ use datafusion::sql::parser::Statement;
 use crate::error::Result;
 
 pub use ddl::{Ddl, Listing, TableName};
+pub use names::relations;
 pub use parse::{Parsed, Piece, parse, split};
 pub use pruning::{Scanned, pruning_rows};
 pub use refuse::{refused, writes};

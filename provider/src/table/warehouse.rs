@@ -4,7 +4,7 @@
 //! often it names it. Tables that exist only in the session (external ones, views) stand beside those of the catalog.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -49,6 +49,8 @@ struct Shared {
     local: Local,
     /// Tables by schema: known only after [`Warehouse::list`], since listing is asynchronous and providers are not.
     listed: RwLock<BTreeMap<String, Vec<String>>>,
+    /// Schemas in which a table was found.
+    known: RwLock<BTreeSet<String>>,
 }
 
 tokio::task_local! {
@@ -63,7 +65,13 @@ pub struct Warehouse(Arc<Shared>);
 impl Warehouse {
     /// A catalog over what `committer` commits to.
     pub fn new(committer: Committer, read_only: bool) -> Self {
-        Warehouse(Arc::new(Shared { committer, read_only, local: Local::default(), listed: RwLock::default() }))
+        Warehouse(Arc::new(Shared {
+            committer,
+            read_only,
+            local: Local::default(),
+            listed: RwLock::default(),
+            known: RwLock::default(),
+        }))
     }
 
     /// Runs `planning` so that each table it names is loaded once. Without it every look-up loads the table anew.
@@ -133,10 +141,14 @@ impl Warehouse {
     pub async fn table(&self, schema: &str, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let key = (schema.to_owned(), name.to_owned());
         let remembered = STATEMENT.try_with(|loaded| Arc::clone(loaded.lock().entry(key.clone()).or_default()));
-        match remembered {
+        let found = match remembered {
             Ok(cell) => cell.get_or_try_init(|| self.load(key)).await.cloned(),
             Err(_) => self.load(key).await,
+        }?;
+        if found.is_some() && !self.0.known.read().contains(schema) {
+            self.0.known.write().insert(schema.to_owned());
         }
+        Ok(found)
     }
 
     async fn load(&self, key: Name) -> Result<Option<Arc<dyn TableProvider>>> {
@@ -185,7 +197,10 @@ impl CatalogProvider for Warehouse {
     }
 
     fn schema_names(&self) -> Vec<String> {
-        self.0.listed.read().keys().cloned().collect()
+        let mut names = self.0.known.read().clone();
+        names.insert(DEFAULT_SCHEMA.to_owned());
+        names.extend(self.0.listed.read().keys().cloned());
+        names.into_iter().collect()
     }
 
     /// Any name: whether a namespace exists is asked of the store only when a table in it is.

@@ -31,8 +31,7 @@ async fn answers(table: &Table, queries: &[(&str, &[&str])]) {
 
 #[tokio::test]
 async fn columns_are_found_by_id() {
-    let mut table =
-        Table::new(vec![column(1, "a", PrimitiveType::Int), column(2, "b", PrimitiveType::String)], None);
+    let mut table = Table::new(vec![column(1, "a", PrimitiveType::Int), column(2, "b", PrimitiveType::String)], None);
     let old: Vec<ArrayRef> =
         vec![Arc::new(Int32Array::from(vec![1, 2])), Arc::new(StringArray::from(vec![Some("x"), None]))];
     table.add(&batch(&table, old), None).await;

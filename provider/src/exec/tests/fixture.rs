@@ -121,7 +121,8 @@ impl Table {
         let fields: Vec<_> = fields.into_iter().map(Arc::new).collect();
         let schema = Arc::new(Schema::builder().with_fields(fields).build().unwrap());
         let spec = day.map_or_else(PartitionSpec::unpartition_spec, |day| {
-            let unbound = UnboundPartitionSpec::builder().add_partition_field(day, "day", Transform::Day).unwrap().build();
+            let unbound =
+                UnboundPartitionSpec::builder().add_partition_field(day, "day", Transform::Day).unwrap().build();
             PartitionSpec::builder(Arc::clone(&schema))
                 .add_unbound_fields(unbound.fields().to_vec())
                 .unwrap()
@@ -294,7 +295,8 @@ fn bounds(column: &ArrayRef) -> Option<(Datum, Datum)> {
             (Datum::timestamptz_micros(min(array)?), Datum::timestamptz_micros(max(array)?))
         }
         DataType::Float64 => {
-            let numbers: Vec<f64> = column.as_primitive::<Float64Type>().iter().flatten().filter(|v| !v.is_nan()).collect();
+            let numbers: Vec<f64> =
+                column.as_primitive::<Float64Type>().iter().flatten().filter(|v| !v.is_nan()).collect();
             let low = numbers.iter().copied().reduce(f64::min)?;
             (Datum::double(low), Datum::double(numbers.iter().copied().reduce(f64::max)?))
         }

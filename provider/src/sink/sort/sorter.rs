@@ -14,9 +14,9 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::SpillMetrics;
 
 use super::merge::Merge;
-use crate::sink::sizes::{BATCH_BYTES, compact, cuts, row_sizes};
 use crate::sink::layout::Key;
 use crate::sink::plan_error;
+use crate::sink::sizes::{BATCH_BYTES, compact, cuts, row_sizes};
 
 /// Runs merged at once, and runs of one level kept: files stay open, and 64 of them leave room below any limit.
 const FAN_IN: usize = 64;

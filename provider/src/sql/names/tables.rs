@@ -37,6 +37,15 @@ pub(super) struct Table {
     pub(super) columns: Columns,
 }
 
+/// The tables that a statement names, as written, without those that it defines itself.
+pub fn relations(statement: &Statement) -> Vec<ObjectName> {
+    let mut names = Names::default();
+    names.statement(statement);
+    let defined: HashSet<String> = names.ctes.iter().map(|name| name.to_lowercase()).collect();
+    let is_defined = |name: &[Ident]| matches!(name, [only] if defined.contains(&only.value.to_lowercase()));
+    names.relations.into_iter().filter(|name| !is_defined(name)).map(ObjectName::from).collect()
+}
+
 impl Tables {
     /// Looks up every table that a statement names, each once.
     pub(super) async fn load(statement: &Statement, state: &SessionState) -> Result<Self> {

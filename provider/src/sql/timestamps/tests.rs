@@ -683,7 +683,10 @@ fn now_meets_a_bare_column() {
 fn results_keep_their_names() {
     let name = |sql: &str| query(&UTC, sql)[0].schema().field(0).name().clone();
     assert_eq!(name("SELECT us < '1600-01-01' FROM t LIMIT 1"), r#"t.us < Utf8("1600-01-01")"#);
-    check("SELECT us < '1600-01-01', count(*) FROM t GROUP BY us < '1600-01-01' ORDER BY 2", "null 1, true 2, false 13");
+    check(
+        "SELECT us < '1600-01-01', count(*) FROM t GROUP BY us < '1600-01-01' ORDER BY 2",
+        "null 1, true 2, false 13",
+    );
     check("SELECT DISTINCT us < '1600-01-01' FROM t ORDER BY 1", "false, true, null");
     check("SELECT count(*) OVER (PARTITION BY us < '1600-01-01') AS n FROM t ORDER BY n LIMIT 4", "1, 2, 2, 13");
     check("SELECT max(us) > '9999-01-01' FROM t HAVING max(us) > '9999-01-01'", "true");
@@ -694,7 +697,10 @@ fn correlated_and_aggregated_subqueries() {
     check("SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.ns = a.us)", "12");
     check("SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.us = a.ns AND b.us > '1970-01-01')", "5");
     check("SELECT id FROM t WHERE us IN (SELECT max(ns) FROM t)", "9");
-    check("SELECT id FROM t a WHERE us IN (SELECT ns FROM t b WHERE b.id = a.id) AND us >= '2024-01-01' ORDER BY id", "6, 7, 8, 9");
+    check(
+        "SELECT id FROM t a WHERE us IN (SELECT ns FROM t b WHERE b.id = a.id) AND us >= '2024-01-01' ORDER BY id",
+        "6, 7, 8, 9",
+    );
     check("SELECT id FROM t a WHERE ns NOT IN (SELECT us FROM t b WHERE b.us IS NOT NULL) ORDER BY id", "3, 5, 11, 12");
 }
 
