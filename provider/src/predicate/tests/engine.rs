@@ -16,7 +16,7 @@ use proptest::sample::{Index, select};
 
 use super::super::{Facts, Predicate, Value, convert, facts_of_partition, project, project_strict};
 use super::partitions::naive_partition;
-use super::support::{Table, columns, field_of, spec_of, truth};
+use super::support::{Table, cases, columns, field_of, spec_of, truth};
 
 static TABLE: LazyLock<Table> = LazyLock::new(Table::new);
 
@@ -290,7 +290,7 @@ fn arb_spec() -> impl Strategy<Value = PartitionSpec> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(cases(1_000))]
 
     /// If a row matches the filter, it matches the predicate, and may match by its facts and by its file's facts.
     #[test]

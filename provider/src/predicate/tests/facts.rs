@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use super::super::{Facts, Op, Predicate, Value, Values, facts_of_file, facts_of_partition, facts_of_summary};
-use super::support::facts_of;
+use super::support::{cases, facts_of};
 
 /// Values of one column.
 fn arb_values() -> impl Strategy<Value = (bool, Vec<Value>)> {
@@ -80,7 +80,7 @@ fn truncated(value: Value, upper: bool) -> Option<Value> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(cases(10_000))]
 
     /// If any row of a set matches, the set may match; if the set must match, all rows do.
     #[test]
@@ -148,6 +148,7 @@ fn nulls_decide() {
     assert_eq!((judged(&null, &of(Some(4))), judged(&not_null, &of(Some(4)))), ((true, false), (true, false)));
     let any = Predicate::compare(1, Op::NotEq, Value::Long(4));
     assert_eq!(judged(&any, &of(Some(3))), (false, false));
+    assert_eq!(judged(&any, &of(Some(4))), (true, false));
     // Nothing known.
     assert_eq!(judged(&any, &Facts::default()), (true, false));
 }

@@ -10,7 +10,7 @@ use proptest::sample::select;
 use std::sync::Arc;
 
 use super::super::{Facts, Op, Predicate, Value, Values, project, project_strict};
-use super::support::{facts_of, spec_of};
+use super::support::{cases, facts_of, spec_of};
 
 const TIMES: [Transform; 4] = [Transform::Year, Transform::Month, Transform::Day, Transform::Hour];
 const SOURCES: [T; 5] = [T::Date, T::Timestamp, T::Timestamptz, T::TimestampNs, T::TimestamptzNs];
@@ -107,7 +107,7 @@ fn partition(transform: Transform, source: &T, tick: Option<i64>, old_writer: bo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(10_000))]
+    #![proptest_config(cases(10_000))]
 
     /// If a row matches the filter, its partition matches the projection, whichever way the writer rounded; so do the
     /// summaries of any manifest that holds it.

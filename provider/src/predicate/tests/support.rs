@@ -15,6 +15,8 @@ use datafusion::prelude::SessionContext;
 use datafusion::scalar::ScalarValue as S;
 use iceberg::spec::{NestedField, PartitionSpec, PrimitiveType as T, Schema, Transform, Type};
 
+use proptest::test_runner::Config as ProptestConfig;
+
 use super::super::{Facts, Value};
 
 /// Name, Iceberg type, Arrow type and values of each column; a column's field id is its place plus one. Null is added.
@@ -143,6 +145,11 @@ pub(super) fn columns() -> Vec<(&'static str, T, DataType, Vec<S>)> {
         ),
         ("u", T::Uuid, DataType::FixedSizeBinary(16), [0, 1, u128::MAX / 2, u128::MAX].map(uuid).to_vec()),
     ]
+}
+
+/// A failure is reproduced by its printed input, and becomes an example: no file of seeds is kept.
+pub(super) fn cases(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
 pub(super) fn field_of(name: &str) -> i32 {
