@@ -164,9 +164,9 @@ fn hint(stored: &Field, table: &Field) -> Field {
 }
 
 fn hint_type(stored: &DataType, table: &DataType) -> DataType {
-    use DataType::{Binary, BinaryView, List, Map, Struct, Timestamp, Utf8, Utf8View};
+    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, List, Map, Struct, Timestamp, Utf8, Utf8View};
     match (stored, table) {
-        (Utf8, Utf8View) | (Binary, BinaryView | Utf8View) => table.clone(),
+        (Utf8, Utf8View | LargeUtf8) | (Binary, BinaryView | LargeBinary | Utf8View) => table.clone(),
         (Timestamp(from, _), Timestamp(to, Some(_))) if from == to => table.clone(),
         // INT96, which has no unit of its own.
         (Timestamp(TimeUnit::Nanosecond, None), Timestamp(TimeUnit::Microsecond, _)) => table.clone(),
@@ -294,8 +294,8 @@ fn castable(from: &DataType, to: &DataType) -> bool {
         (Int8 | Int16, Int32 | Int64) | (Int32, Int64) | (Float32, Float64) => true,
         (Decimal128(p, s), Decimal128(wider, scale)) => s == scale && p <= wider,
         (Date32, Timestamp(_, None)) => true,
-        (Utf8 | LargeUtf8, Utf8View) => true,
-        (Binary | LargeBinary | FixedSizeBinary(_), BinaryView) => true,
+        (Utf8 | LargeUtf8, Utf8View) | (LargeUtf8, Utf8) => true,
+        (Binary | LargeBinary | FixedSizeBinary(_), BinaryView) | (Binary | FixedSizeBinary(_), LargeBinary) => true,
         (Timestamp(TimeUnit::Millisecond, _), Timestamp(TimeUnit::Microsecond, _)) => true,
         (Timestamp(from, _), Timestamp(to, None)) => from == to,
         _ => false,

@@ -13,6 +13,8 @@ mod reader;
 mod report;
 mod source;
 mod stored;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

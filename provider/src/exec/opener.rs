@@ -32,7 +32,7 @@ use super::prune::{FileFacts, Selection};
 use super::reader::{DecoderInput, FileIo};
 use super::report::{FileTally, Scan, Shared};
 use crate::error::{Code, Error, Result};
-use crate::observe::Tally;
+use crate::observe::{Reason, Tally};
 use crate::predicate::Predicate;
 use crate::scan::{Piece, Task};
 
@@ -289,7 +289,8 @@ impl Stream for Decoding {
                 },
                 Some(Err(error)) => return Poll::Ready(Some(Err(external(self.io.parquet(error))))),
                 None => {
-                    self.tally.finished = self.limit.is_none_or(|limit| self.tally.rows_out < limit as u64);
+                    let enough = self.limit.is_some_and(|limit| self.tally.rows_out >= limit as u64);
+                    self.tally.settle(if enough { Reason::Limit } else { Reason::Filter });
                     return Poll::Ready(None);
                 }
             }

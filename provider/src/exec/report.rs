@@ -147,7 +147,7 @@ impl fmt::Debug for Scan {
     }
 }
 
-/// Counts the rows and pages of one piece of a file, and settles them when its stream ends or is dropped.
+/// Counts the rows and pages of one piece of a file; settled when its stream ends or is dropped.
 pub(super) struct FileTally {
     shared: Shared,
     metadata: Arc<ParquetMetaData>,
@@ -158,8 +158,7 @@ pub(super) struct FileTally {
     /// The byte ranges that the decoder asked for.
     touched: Arc<Mutex<Vec<Range<u64>>>>,
     pub(super) rows_out: u64,
-    /// The stream ran to its end, so that every row that is missing was tested.
-    pub(super) finished: bool,
+    settled: bool,
 }
 
 impl FileTally {
@@ -172,11 +171,19 @@ impl FileTally {
     ) -> Self {
         leaves.sort_unstable();
         leaves.dedup();
-        FileTally { shared, metadata, groups, leaves, touched, rows_out: 0, finished: false }
+        FileTally { shared, metadata, groups, leaves, touched, rows_out: 0, settled: false }
     }
 
-    fn settle(&self, ledger: &mut Ledger) {
-        let rest = if self.finished { Reason::Filter } else { Reason::Limit };
+    /// Counts what became of each row and page; `rest` is why the missing ones are missing. The first call counts.
+    pub(super) fn settle(&mut self, rest: Reason) {
+        if !std::mem::replace(&mut self.settled, true) {
+            let mut ledger = Ledger::default();
+            self.count(rest, &mut ledger);
+            self.shared.lock().ledger.merge(&ledger);
+        }
+    }
+
+    fn count(&self, rest: Reason, ledger: &mut Ledger) {
         let mut selected = 0;
         for (group, ranges) in &self.groups {
             let rows = self.metadata.row_groups().get(*group).map_or(0, |g| g.num_rows().max(0) as u64);
@@ -226,10 +233,9 @@ impl FileTally {
 }
 
 impl Drop for FileTally {
+    /// The stream was dropped before its end: enough was read.
     fn drop(&mut self) {
-        let mut ledger = Ledger::default();
-        self.settle(&mut ledger);
-        self.shared.lock().ledger.merge(&ledger);
+        self.settle(Reason::Limit);
     }
 }
 

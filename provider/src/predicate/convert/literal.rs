@@ -23,7 +23,7 @@ pub(super) fn compare(slot: &Slot, op: Op, value: &ScalarValue) -> Truth {
 }
 
 /// Where the column is (or, `negated`, is not) one of the values, none of which is null.
-pub(super) fn in_list(slot: &Slot, values: &[&ScalarValue], negated: bool) -> Truth {
+pub(super) fn in_list(slot: &Slot, values: &[ScalarValue], negated: bool) -> Truth {
     let mut listed = Vec::with_capacity(values.len());
     for value in values {
         match Place::of(slot.kind, value) {

@@ -22,9 +22,10 @@ mod pattern;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema as ArrowSchema};
+use arrow::record_batch::RecordBatch;
 use datafusion::functions::math::nans::IsNanFunc;
 use datafusion::functions::string::starts_with::StartsWithFunc;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
     Literal, NegativeExpr, NotExpr, TryCastExpr,
@@ -180,8 +181,8 @@ impl Scope<'_> {
         };
         let op = if negated { op.negate() } else { op };
         match (constant_of(left), constant_of(right)) {
-            (None, Some(value)) => self.compare(left, op, value),
-            (Some(value), None) => self.compare(right, op.swap(), value),
+            (None, Some(value)) => self.compare(left, op, &value),
+            (Some(value), None) => self.compare(right, op.swap(), &value),
             (None, None) => Truth::unknown(TWO_COLUMNS),
             (Some(_), Some(_)) => Truth::unknown(NOT_UNDERSTOOD),
         }
@@ -210,8 +211,8 @@ impl Scope<'_> {
         };
         match (value.is_null(), distinct) {
             (true, _) => self.null_test(operand, !distinct),
-            (false, false) => self.compare(operand, Op::Eq, value),
-            (false, true) => Truth::any(vec![self.compare(operand, Op::NotEq, value), self.null_test(operand, true)]),
+            (false, false) => self.compare(operand, Op::Eq, &value),
+            (false, true) => Truth::any(vec![self.compare(operand, Op::NotEq, &value), self.null_test(operand, true)]),
         }
     }
 
@@ -219,10 +220,8 @@ impl Scope<'_> {
         let field = match self.operand(operand) {
             Operand::Column(slot) => slot.field,
             Operand::Ordered(slot) => match monotone::Searched::new(operand, &slot, self.arrow) {
-                Some(searched) if searched.is_total() => slot.field,
-                // A null may come from the conversion; what is not null was none before.
-                Some(_) if !null => return Truth::within(Predicate::IsNotNull { field: slot.field }, PARTLY_DEFINED),
-                _ => return Truth::unknown(PARTLY_DEFINED),
+                Some(searched) => return searched.null_test(null),
+                None => return Truth::unknown(NOT_ORDERED),
             },
             Operand::Other(_) => match self.any_column(operand) {
                 Some(field) if null => return Truth::exact(Predicate::IsNull { field }),
@@ -282,7 +281,7 @@ impl Scope<'_> {
             Operand::Ordered(_) => return Truth::unknown(NOT_ORDERED),
             Operand::Other(gap) => return Truth::unknown(gap),
         };
-        match as_text(constant) {
+        match as_text(&constant) {
             Some(_) if ignore_case => Truth::within(Predicate::IsNotNull { field: slot.field }, NO_CASE),
             Some(text) => pattern::Pattern::parse(text).matches(slot.field, negated),
             None => Truth::unknown(OTHER_TYPES),
@@ -303,7 +302,7 @@ impl Scope<'_> {
         if constant.is_null() {
             return Truth::exact(Predicate::False);
         }
-        match (self.operand(text), as_text(constant)) {
+        match (self.operand(text), as_text(&constant)) {
             (Operand::Column(slot), Some(prefix)) if slot.kind == Kind::Text => {
                 pattern::Pattern::beginning(prefix).matches(slot.field, negated)
             }
@@ -385,9 +384,22 @@ enum Operand {
     Other(&'static str),
 }
 
-fn constant_of(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarValue> {
-    expr.as_any().downcast_ref::<Literal>().map(|literal| match literal.value() {
-        ScalarValue::Dictionary(_, inner) => inner.as_ref(),
+/// A constant: a literal, or conversions of one that nothing has folded yet.
+fn constant_of(expr: &Arc<dyn PhysicalExpr>) -> Option<ScalarValue> {
+    let any = expr.as_any();
+    let value = match any.downcast_ref::<Literal>() {
+        Some(literal) => literal.value().clone(),
+        None if any.is::<CastExpr>() || any.is::<TryCastExpr>() || any.is::<NegativeExpr>() => {
+            expr.children().into_iter().try_for_each(|child| constant_of(child).map(drop))?;
+            match expr.evaluate(&RecordBatch::new_empty(Arc::new(ArrowSchema::empty()))) {
+                Ok(ColumnarValue::Scalar(value)) => value,
+                _ => return None,
+            }
+        }
+        None => return None,
+    };
+    Some(match value {
+        ScalarValue::Dictionary(_, inner) => *inner,
         value => value,
     })
 }

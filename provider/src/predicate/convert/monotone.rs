@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The conversion is not imitated here: its rounding, its saturation and its overflow are whatever the engine does. All that
-//! must be known of it is that it keeps or reverses order ([`keeps_order`]) and that it fails, if at all, at the far ends:
-//! there nothing is claimed.
+//! must be known of it is that it keeps or reverses order ([`keeps_order`]) and that it has no value or fails, if at all, at
+//! the far ends: no filter is true there. (Whether a failing row is met or skipped is nobody's promise.)
 
 use std::sync::Arc;
 
@@ -40,8 +40,10 @@ pub(super) struct Searched {
     /// The conversion, of column 0 of `schema`.
     expr: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
-    /// The least and greatest key for which the conversion has a value.
-    defined: (i128, i128),
+    /// The keys for which the conversion has a value and keeps the order.
+    defined: Range,
+    /// A key of its own: the least integer, which negation maps to itself.
+    apart: Option<i128>,
 }
 
 impl Searched {
@@ -50,19 +52,15 @@ impl Searched {
         if !slot.same_type || !keeps_order(expr, arrow)? {
             return None;
         }
-        let wraps = negates_integer(expr, arrow);
         let axis = Axis::of(&slot.arrow)?;
+        let apart = negates_integer(expr, arrow).then_some(axis.min);
         let expr = Arc::clone(expr).transform_up(as_column_0).data().ok()?;
         let schema = Arc::new(ArrowSchema::new(vec![Field::new("x", slot.arrow.clone(), true)]));
-        let from = if wraps { axis.min + 1 } else { axis.min };
-        let mut searched = Searched { field: slot.field, defined: (from, axis.max), axis, expr, schema };
+        let first = if apart.is_some() { axis.min + 1 } else { axis.min };
+        let defined = Range { first, last: axis.max };
+        let mut searched = Searched { field: slot.field, defined, axis, expr, schema, apart };
         searched.defined = searched.find_defined()?;
         Some(searched)
-    }
-
-    /// Every value of the column is converted to a value.
-    pub(super) fn is_total(&self) -> bool {
-        self.defined == (self.axis.min, self.axis.max)
     }
 
     /// Where `conversion op value` is true; the value is not null.
@@ -71,42 +69,103 @@ impl Searched {
             // Conversions of NaN needn't keep the order among NaNs.
             return Truth::unknown(NOT_ORDERED);
         }
-        self.search(op, value).unwrap_or_else(|| Truth::unknown(NOT_ORDERED))
+        match self.search(op, value).and_then(|ranges| self.predicate(ranges)) {
+            Some(predicate) => Truth::exact(predicate),
+            None => Truth::unknown(NOT_ORDERED),
+        }
     }
 
-    fn search(&self, op: Op, value: &ScalarValue) -> Option<Truth> {
-        let ranges = match op {
-            Op::Lt => vec![self.where_true(Operator::Lt, value)?],
-            Op::LtEq => vec![self.where_true(Operator::LtEq, value)?],
-            Op::Gt => vec![self.where_true(Operator::Gt, value)?],
-            Op::GtEq => vec![self.where_true(Operator::GtEq, value)?],
-            Op::Eq => vec![self.where_true(Operator::LtEq, value)?.and(self.where_true(Operator::GtEq, value)?)],
-            Op::NotEq => vec![self.where_true(Operator::Lt, value)?, self.where_true(Operator::Gt, value)?],
+    /// Where the conversion is null, or isn't.
+    pub(super) fn null_test(&self, null: bool) -> Truth {
+        let field = self.field;
+        let apart = self.apart.map(Range::point);
+        let Some(not_null) = self.predicate(apart.into_iter().chain([self.defined]).collect()) else {
+            return Truth::unknown(PARTLY_DEFINED);
         };
-        let mut parts = Vec::new();
-        for range in ranges {
-            parts.push(self.predicate(range)?);
+        match (null, not_null == Predicate::IsNotNull { field }) {
+            (false, _) => Truth::exact(not_null),
+            (true, true) => Truth::exact(Predicate::IsNull { field }),
+            // What has no value may be null, or fail.
+            (true, false) => Truth::unknown(PARTLY_DEFINED),
         }
-        if self.is_total() {
-            return Some(Truth::exact(Predicate::or(parts)));
-        }
-        // Beyond the ends the conversion has no value or fails; a row there is left to the filter.
-        let (first, last) = self.defined;
-        if first > self.axis.min {
-            parts.push(Predicate::compare(self.field, Op::Lt, self.axis.value(first)?));
-        }
-        if last < self.axis.max {
-            parts.push(Predicate::compare(self.field, Op::Gt, self.axis.value(last)?));
-        }
-        Some(Truth::within(Predicate::or(parts), PARTLY_DEFINED))
     }
 
-    /// The keys where the comparison is true: all from one end of what is defined up to where the answer turns.
+    /// The keys where the comparison is true, ascending.
+    fn search(&self, op: Op, value: &ScalarValue) -> Option<Vec<Range>> {
+        let operator = match op {
+            Op::Eq => Operator::Eq,
+            Op::NotEq => Operator::NotEq,
+            Op::Lt => Operator::Lt,
+            Op::LtEq => Operator::LtEq,
+            Op::Gt => Operator::Gt,
+            Op::GtEq => Operator::GtEq,
+        };
+        let mut ranges = Vec::new();
+        if let Some(key) = self.apart
+            && self.boolean(&self.comparison(operator, value), key)?
+        {
+            ranges.push(Range::point(key));
+        }
+        match op {
+            Op::Eq | Op::NotEq => {
+                let at_most = self.where_true(Operator::LtEq, value)?;
+                let at = at_most.and(self.where_true(Operator::GtEq, value)?);
+                if op == Op::Eq {
+                    ranges.push(at);
+                } else if at.is_empty() {
+                    ranges.push(self.defined);
+                } else {
+                    ranges.push(Range { first: self.defined.first, last: at.first - 1 });
+                    ranges.push(Range { first: at.last + 1, last: self.defined.last });
+                }
+            }
+            _ => ranges.push(self.where_true(operator, value)?),
+        }
+        ranges.retain(|range| !range.is_empty());
+        Some(ranges)
+    }
+
+    /// The column is in one of the ranges, which ascend.
+    fn predicate(&self, ranges: Vec<Range>) -> Option<Predicate> {
+        let mut joined: Vec<Range> = Vec::new();
+        for range in ranges {
+            match joined.last_mut() {
+                Some(before) if before.last + 1 == range.first => before.last = range.last,
+                _ => joined.push(range),
+            }
+        }
+        if let [before, after] = joined.as_slice()
+            && (before.first, after.last) == (self.axis.min, self.axis.max)
+            && before.last + 2 == after.first
+        {
+            return Some(Predicate::compare(self.field, Op::NotEq, self.axis.value(before.last + 1)?));
+        }
+        let parts: Option<Vec<_>> = joined.into_iter().map(|range| self.within(range)).collect();
+        Some(Predicate::or(parts?))
+    }
+
+    fn within(&self, range: Range) -> Option<Predicate> {
+        let field = self.field;
+        let lower = Predicate::compare(field, Op::GtEq, self.axis.value(range.first)?);
+        let upper = Predicate::compare(field, Op::LtEq, self.axis.value(range.last)?);
+        Some(match (range.first > self.axis.min, range.last < self.axis.max) {
+            _ if range.first == range.last => Predicate::compare(field, Op::Eq, self.axis.value(range.first)?),
+            (true, true) => Predicate::and([lower, upper]),
+            (true, false) => lower,
+            (false, true) => upper,
+            (false, false) => Predicate::IsNotNull { field },
+        })
+    }
+
+    fn comparison(&self, op: Operator, value: &ScalarValue) -> Arc<dyn PhysicalExpr> {
+        Arc::new(BinaryExpr::new(Arc::clone(&self.expr), op, Arc::new(Literal::new(value.clone()))))
+    }
+
+    /// The keys where an ordering comparison is true: from one end of what is defined up to where the answer turns.
     fn where_true(&self, op: Operator, value: &ScalarValue) -> Option<Range> {
-        let comparison: Arc<dyn PhysicalExpr> =
-            Arc::new(BinaryExpr::new(Arc::clone(&self.expr), op, Arc::new(Literal::new(value.clone()))));
+        let comparison = self.comparison(op, value);
         let at = |key| self.boolean(&comparison, key);
-        let (first, last) = self.defined;
+        let Range { first, last } = self.defined;
         match (at(first)?, at(last)?) {
             (false, false) => Some(Range::EMPTY),
             (true, true) => Some(Range { first, last }),
@@ -115,38 +174,16 @@ impl Searched {
         }
     }
 
-    fn predicate(&self, range: Range) -> Option<Predicate> {
-        let field = self.field;
-        if range.first > range.last {
-            return Some(Predicate::False);
-        }
-        if range.first == range.last {
-            return Some(Predicate::compare(field, Op::Eq, self.axis.value(range.first)?));
-        }
-        let mut sides = vec![Predicate::IsNotNull { field }];
-        if range.first > self.axis.min {
-            sides.push(Predicate::compare(field, Op::GtEq, self.axis.value(range.first)?));
-        }
-        if range.last < self.axis.max {
-            sides.push(Predicate::compare(field, Op::LtEq, self.axis.value(range.last)?));
-        }
-        if sides.len() > 1 {
-            // A comparison says that it isn't null.
-            sides.remove(0);
-        }
-        Some(Predicate::and(sides))
-    }
-
     /// The ends between which the conversion has a value. They lie around zero, or there is nothing to search.
-    fn find_defined(&self) -> Option<(i128, i128)> {
+    fn find_defined(&self) -> Option<Range> {
         let defined = |key| Some(self.evaluate(&self.expr, key).is_some());
-        let (min, max) = self.defined;
+        let Range { first, last } = self.defined;
         if !defined(0)? {
             return None;
         }
-        let first = if defined(min)? { min } else { turn(min, 0, defined)?.1 };
-        let last = if defined(max)? { max } else { turn(0, max, |key| defined(key).map(|defined| !defined))?.0 };
-        Some((first, last))
+        let first = if defined(first)? { first } else { turn(first, 0, defined)?.1 };
+        let last = if defined(last)? { last } else { turn(0, last, |key| defined(key).map(|defined| !defined))?.0 };
+        Some(Range { first, last })
     }
 
     fn boolean(&self, expr: &Arc<dyn PhysicalExpr>, key: i128) -> Option<bool> {
@@ -174,6 +211,14 @@ struct Range {
 impl Range {
     const EMPTY: Range = Range { first: 1, last: 0 };
 
+    fn point(key: i128) -> Range {
+        Range { first: key, last: key }
+    }
+
+    fn is_empty(self) -> bool {
+        self.first > self.last
+    }
+
     fn and(self, other: Range) -> Range {
         Range { first: self.first.max(other.first), last: self.last.min(other.last) }
     }
@@ -182,9 +227,9 @@ impl Range {
 /// The last key at which `test` is false and the first at which it is true, given that it is false at `low`, true at `high`
 /// and turns once. `None` if the test can't tell.
 fn turn(mut low: i128, mut high: i128, test: impl Fn(i128) -> Option<bool>) -> Option<(i128, i128)> {
-    // Both ends are within the axis, whose extent fits.
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
+    while low + 1 < high {
+        // The extent of a decimal column doesn't fit.
+        let middle = low.midpoint(high);
         if test(middle)? { high = middle } else { low = middle }
     }
     Some((low, high))
@@ -201,10 +246,12 @@ impl Axis {
     fn of(ty: &DataType) -> Option<Axis> {
         let (min, max) = match ty {
             DataType::Int32 | DataType::Date32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            DataType::Int64 | DataType::Time64(TimeUnit::Microsecond) => (i128::from(i64::MIN), i128::from(i64::MAX)),
+            DataType::Int64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
             DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
                 (i128::from(i64::MIN), i128::from(i64::MAX))
             }
+            // A time of day; the engine's conversion of anything beyond wraps around.
+            DataType::Time64(TimeUnit::Microsecond) => (0, 86_399_999_999),
             DataType::Float32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
             DataType::Float64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
             DataType::Decimal128(precision, _) => {

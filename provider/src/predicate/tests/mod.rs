@@ -1,1 +1,9 @@
+//! The guarantees, as properties against the engine's own evaluation; the cases that people reported against other engines,
+//! as examples.
 
+mod cases;
+mod engine;
+mod facts;
+mod partitions;
+mod shown;
+mod support;
