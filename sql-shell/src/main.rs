@@ -31,7 +31,7 @@ use tokio::runtime::Runtime;
 
 use args::{Args, Command, Refused, Settings, Source};
 use render::Layout;
-use run::{Ended, Shell, tell};
+use run::{Ended, Shell, interrupted, tell};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -129,7 +129,7 @@ async fn batch(mut shell: Shell, sources: Vec<Source>, command: Option<Command>)
                 _ = tokio::signal::ctrl_c() => {}
                 () = tokio::time::sleep(Duration::from_secs(2)) => {}
             }
-            tell(Error::new(Code::Interrupted, "interrupted"));
+            interrupted();
             return INTERRUPTED;
         }
     };

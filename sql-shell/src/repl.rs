@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 use crate::args::Source;
 use crate::fault::Stop;
 use crate::render::Format;
-use crate::run::{Shell, tell};
+use crate::run::{Shell, interrupted, tell};
 use crate::script::Script;
 use crate::split::{Piece, Splitter};
 
@@ -98,7 +98,10 @@ fn input(runtime: &Runtime, shell: &mut Shell, text: &str) -> bool {
     let done = runtime.block_on(async {
         tokio::select! {
             done = obey(shell, text) => done,
-            _ = tokio::signal::ctrl_c() => Err(Error::new(Code::Interrupted, "interrupted").into()),
+            _ = tokio::signal::ctrl_c() => {
+                interrupted();
+                Ok(())
+            }
         }
     });
     match done {

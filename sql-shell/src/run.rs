@@ -6,12 +6,12 @@
 //! ```
 
 use std::fmt::Display;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::record_batch::RecordBatch;
-use daygrain::Error;
 use daygrain::session::{Options, Running, Session, Statement};
+use daygrain::{Code, Error};
 use futures::StreamExt;
 
 use crate::args::{Command, Source};
@@ -136,4 +136,10 @@ impl Shell {
 /// A line on standard error. Where even that is closed, there is nobody left to tell.
 pub(crate) fn tell(line: impl Display) {
     let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// Says that an interrupt was heard. A terminal has just echoed `^C`, so that starts on a line of its own.
+pub(crate) fn interrupted() {
+    let line = if io::stderr().is_terminal() { "\n" } else { "" };
+    tell(format_args!("{line}{}", Error::new(Code::Interrupted, "interrupted")));
 }

@@ -76,21 +76,30 @@ async fn fill(shell: &mut Shell, directory: &Path, messages: &[Message]) -> Resu
 
 /// Two queries on ordinary columns.
 async fn ask(shell: &mut Shell, messages: &[Message]) -> Result<(), Stop> {
-    // Of the middle of the archive: days before and after it hold nothing of the session.
-    let session = messages.get(messages.len() / 2).map_or("", |message| message.session_id.as_str());
+    let session = across_midnight(messages);
     let by_session = format!(
         "SELECT role, count(*) AS messages, sum(output_tokens) AS output_tokens FROM messages \
          WHERE session_id = '{session}' GROUP BY role ORDER BY role"
     );
-    shell
-        .say("\nOne session, on whatever days it was: its rows lie together, and files without them are ruled out.")?;
+    shell.say(
+        "\nOne session, on whatever days it was. Column bounds and bloom filters rule out the days without it, and its \
+         rows lie together:",
+    )?;
     explained(shell, &by_session).await?;
     let by_time = "SELECT model, count(*) AS answers, avg(output_tokens) AS output_tokens FROM messages \
                    WHERE message_created_at >= '2026-05-06' AND message_created_at < '2026-05-08' \
                    AND role = 'assistant' GROUP BY model ORDER BY model";
-    shell
-        .say("\nTwo days: the filter on the timestamp chooses the files, without a partition column to know about.")?;
+    shell.say("\nTwo days. A filter on the timestamp chooses the files, without a partition column to know about:")?;
     explained(shell, by_time).await
+}
+
+/// A session with messages before and after the midnight in the middle of the archive.
+fn across_midnight(messages: &[Message]) -> &str {
+    let midnight = FROM + 86_400_000 * (DAYS as i64 / 2);
+    let (before, after) = messages.split_at(messages.partition_point(|message| message.created_at < midnight));
+    let open = |id: &str| after.iter().any(|message| message.session_id == id);
+    let last = before.iter().rev().take(1_000).find(|message| open(&message.session_id));
+    last.or(before.last()).map_or("", |message| &message.session_id)
 }
 
 /// Runs a query and then shows what it didn't read.
@@ -172,7 +181,21 @@ fn shown(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn the_session_asked_for_spans_midnight() {
+        let messages = conversations::messages(MESSAGES, SESSIONS, FROM, DAYS);
+        let session = across_midnight(&messages);
+        let days: BTreeSet<_> = messages
+            .iter()
+            .filter(|message| message.session_id == session)
+            .map(|message| message.created_at.div_euclid(86_400_000))
+            .collect();
+        assert_eq!(days.len(), 2);
+    }
 
     #[test]
     fn the_input_is_json_lines() {

@@ -234,8 +234,9 @@ fn cell(values: &Values<'_>, row: usize) -> String {
     if values.text(row, &mut text) { shown(&text) } else { "NULL".to_string() }
 }
 
-/// Text as a terminal may see it: line feeds stay, other control characters become escapes.
+/// Text as a terminal may see it: line feeds stay but for the last, other control characters become escapes.
 fn shown(text: &str) -> String {
+    let text = text.strip_suffix('\n').unwrap_or(text);
     let control = |c: char| c.is_control() && c != '\n';
     if !text.contains(control) {
         return text.to_string();

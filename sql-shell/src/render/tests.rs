@@ -1,3 +1,4 @@
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
@@ -53,10 +54,10 @@ fn check(array: impl Array + 'static, text: &[&str], json: &[&str]) {
         let length = array.len() - start;
         let sliced =
             batch(vec![("v", array.slice(start, length)), ("end", Arc::new(BooleanArray::from(vec![true; length])))]);
-        let lines = plain(Format::Ndjson, &[sliced.clone()]);
+        let lines = plain(Format::Ndjson, from_ref(&sliced));
         let lines: Vec<_> = lines.lines().map(|line| &line[5..line.len() - 12]).collect();
         assert_eq!(lines, json[start..], "{} as JSON", array.data_type());
-        for line in plain(Format::Ndjson, &[sliced.clone()]).lines() {
+        for line in plain(Format::Ndjson, from_ref(&sliced)).lines() {
             serde_json::from_str::<serde_json::Value>(line).expect(line);
         }
         let lines = plain(Format::Tsv, &[sliced]);
@@ -362,8 +363,8 @@ fn a_terminal_cuts_what_does_not_fit() {
         | 1234567890 | ünïcode 😀 a… |
         +------------+---------------+
     "#]]
-    .assert_eq(&narrow(30, &[wide.clone()]));
-    assert_eq!(narrow(200, &[wide.clone()]), plain(Format::Table, &[wide.clone()]));
+    .assert_eq(&narrow(30, from_ref(&wide)));
+    assert_eq!(narrow(200, from_ref(&wide)), plain(Format::Table, from_ref(&wide)));
     // Less than a readable column each: one value a line, whole.
     let mut many: Vec<(&str, ArrayRef)> = Vec::new();
     for name in ["a", "b", "c", "d"] {
@@ -382,7 +383,7 @@ fn a_terminal_cuts_what_does_not_fit() {
         ("plan_type", Arc::new(StringArray::from(vec!["physical_plan"]))),
         ("plan", Arc::new(StringArray::from(vec!["DataSourceExec: a rather long line"]))),
     ]);
-    assert_eq!(narrow(30, &[plan.clone()]), plain(Format::Table, &[plan]));
+    assert_eq!(narrow(30, from_ref(&plan)), plain(Format::Table, &[plan]));
 }
 
 #[test]

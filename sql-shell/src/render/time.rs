@@ -159,7 +159,7 @@ fn exact(nanos: i128, out: &mut String) {
             let _ = write!(out, "{sign}{count}{name}");
         }
     }
-    if seconds % 60 != 0 || nanos != 0 || out.len() == start {
+    if !seconds.is_multiple_of(60) || nanos != 0 || out.len() == start {
         let _ = write!(out, "{sign}{}", seconds % 60);
         fraction(nanos.abs(), out);
         out.push('S');
