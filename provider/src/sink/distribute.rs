@@ -27,7 +27,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::execution_plan::{EvaluationType, SchedulingType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -290,7 +290,7 @@ impl ExecutionPlan for DistributeExec {
             taken.ok_or_else(|| plan_error("a task of the distribution was started twice"))?
         };
         let baseline = BaselineMetrics::new(&self.metrics, partition);
-        let rows = received(receiver, inputs).inspect_ok(move |batch| baseline.record_output(batch.num_rows()));
+        let rows = received(receiver, inputs).map_ok(move |batch| batch.record_output(&baseline));
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.layout.working), rows)))
     }
 

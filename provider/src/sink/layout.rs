@@ -286,3 +286,83 @@ pub(super) fn extract(batch: &RecordBatch, path: &[usize]) -> Result<ArrayRef> {
     let data = array.to_data().into_builder().nulls(nulls).build();
     data.map(make_array).map_err(|e| Error::new(Code::Internal, "a nested column can't be read").source(e))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use arrow::array::{Int64Array, StringArray, StructArray};
+    use arrow::datatypes::Int32Type;
+    use iceberg::spec::{
+        FormatVersion, NestedField, Schema as IcebergSchema, SortField, SortOrder, TableMetadataBuilder,
+        UnboundPartitionSpec,
+    };
+
+    use super::*;
+
+    /// `id: long (default 7), who: struct<name: string, zip: string>`, partitioned by `bucket[4](who.name)` and `id`,
+    /// ordered by `truncate[2](who.zip)` descending with nulls first.
+    fn metadata() -> TableMetadata {
+        let field = |id, name: &str, kind| Arc::new(NestedField::optional(id, name, Type::Primitive(kind)));
+        let who =
+            StructType::new(vec![field(3, "name", PrimitiveType::String), field(4, "zip", PrimitiveType::String)]);
+        let id =
+            NestedField::optional(1, "id", Type::Primitive(PrimitiveType::Long)).with_write_default(Literal::long(7));
+        let schema = IcebergSchema::builder()
+            .with_fields([Arc::new(id), Arc::new(NestedField::optional(2, "who", Type::Struct(who)))])
+            .build()
+            .unwrap();
+        let spec = UnboundPartitionSpec::builder()
+            .add_partition_field(3, "name_bucket", Transform::Bucket(4))
+            .unwrap()
+            .add_partition_field(1, "id", Transform::Identity)
+            .unwrap()
+            .build();
+        let key = SortField {
+            source_id: 4,
+            transform: Transform::Truncate(2),
+            direction: SortDirection::Descending,
+            null_order: NullOrder::First,
+        };
+        let order = SortOrder::builder().with_sort_field(key).build(&schema).unwrap().with_order_id(1);
+        TableMetadataBuilder::new(schema, spec, order, "memory://w/t".to_owned(), FormatVersion::V3, HashMap::new())
+            .unwrap()
+            .build()
+            .unwrap()
+            .metadata
+    }
+
+    #[test]
+    fn keys_are_columns_where_they_can_be() {
+        let layout = Layout::of("t".to_owned(), &metadata()).unwrap();
+        let names: Vec<&str> = layout.working.fields().iter().map(|f| f.name().as_str()).collect();
+        assert_eq!(names, ["id", "who", "_partition.name_bucket", "_sort.0"]);
+        assert_eq!(layout.partition.iter().map(|p| p.index).collect::<Vec<_>>(), [2, 0]);
+        assert_eq!(layout.keys.iter().map(|k| k.index).collect::<Vec<_>>(), [2, 0, 3]);
+        let last = layout.keys[2].options;
+        assert!(last.descending && last.nulls_first);
+        assert_eq!(layout.partition_text(), "bucket(4, who.name),id");
+        assert_eq!(layout.order_text(), "truncate(2, who.zip)");
+        assert_eq!(layout.lookup_ids(), Vec::<i32>::new());
+        assert_eq!(layout.key_ids(), [3, 1, 4]);
+        assert_eq!(
+            layout.defaults().unwrap()[0].as_ref().unwrap().as_primitive::<arrow::datatypes::Int64Type>().value(0),
+            7
+        );
+    }
+
+    #[test]
+    fn values_in_structs_are_null_where_the_struct_is() {
+        let layout = Layout::of("t".to_owned(), &metadata()).unwrap();
+        let text = |values: [&str; 2]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+        let DataType::Struct(fields) = layout.columns.field(1).data_type().clone() else { panic!() };
+        let who =
+            StructArray::new(fields, vec![text(["a", "b"]), text(["1234", "5678"])], Some(vec![true, false].into()));
+        let columns: Vec<ArrayRef> = vec![Arc::new(Int64Array::from(vec![1, 2])), Arc::new(who)];
+        let batch = RecordBatch::try_new(Arc::clone(&layout.columns), columns).unwrap();
+        let bucket = layout.hidden[0].evaluate(&batch).unwrap();
+        assert_eq!((bucket.as_primitive::<Int32Type>().is_null(0), bucket.is_null(1)), (false, true));
+        let zip = layout.hidden[1].evaluate(&batch).unwrap();
+        assert_eq!((zip.as_string::<i32>().value(0), zip.is_null(1)), ("12", true));
+    }
+}

@@ -43,7 +43,7 @@ use iceberg::TableUpdate;
 use iceberg::spec::TableMetadata;
 
 use self::commit_exec::CommitExec;
-use self::run::{Resolve, Run};
+use self::run::Run;
 use crate::catalog::{Base, Ident};
 use crate::commit::Committer;
 use crate::error::{Code, Error, Result};
@@ -109,7 +109,7 @@ pub fn plan(
     state: &dyn Session,
     progress: Arc<Progress>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let run = Run::new(committer.env.ids.uuid(), Resolve::by(committer.env.stores.clone()));
+    let run = Run::new(committer.env.ids.uuid(), committer.env.stores.clone());
     plan::build(input, target, Arc::new(committer), run, state.config().target_partitions(), progress)
 }
 

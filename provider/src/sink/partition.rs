@@ -8,7 +8,7 @@ use arrow::array::{RecordBatch, RecordBatchOptions};
 use datafusion::common::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
@@ -95,8 +95,7 @@ impl ExecutionPlan for PartitionValuesExec {
         let rows = input.map(move |batch| {
             let _timer = baseline.elapsed_compute().timer();
             let made = extend(&layout, &batch?)?;
-            baseline.record_output(made.num_rows());
-            Ok(made)
+            Ok(made.record_output(&baseline))
         });
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(&self.layout.working), rows)))
     }

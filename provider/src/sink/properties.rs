@@ -99,7 +99,7 @@ impl Properties {
             distribution: distribution(map)?,
             target_file_bytes: positive(map, "write.target-file-size-bytes", TARGET_FILE_BYTES)?,
             row_group_bytes: positive(map, "write.parquet.row-group-size-bytes", ROW_GROUP_BYTES)?,
-            row_group_rows: positive(map, "write.parquet.row-group-row-limit", ROW_GROUP_ROWS)?,
+            row_group_rows: positive(map, "write.parquet.row-group-limit", ROW_GROUP_ROWS)?,
             page_bytes: positive(map, "write.parquet.page-size-bytes", PAGE_BYTES)?,
             page_rows: positive(map, "write.parquet.page-row-limit", PAGE_ROWS)?,
             dictionary_bytes: positive(map, "write.parquet.dict-size-bytes", DICTIONARY_BYTES)?,

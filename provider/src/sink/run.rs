@@ -8,9 +8,6 @@
 //! ```
 //! A file is on the list before the first of its bytes is sent, so that nothing is stored that isn't known.
 
-use std::fmt;
-use std::sync::Arc;
-
 use futures::{StreamExt, stream};
 use iceberg::spec::DataFile;
 use object_store::ObjectStoreExt;
@@ -20,40 +17,16 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use super::Report;
 use crate::commit::Reclaimable;
 use crate::error::{Code, Error, Result};
-use crate::storage::{self, Located, Stores};
+use crate::storage::{self, Stores};
 
 /// Deletions sent at once.
 const DELETIONS: usize = 16;
-
-/// Finds the store of a location.
-#[derive(Clone)]
-pub(super) struct Resolve(Arc<dyn Fn(&str) -> Result<Located> + Send + Sync>);
-
-impl Resolve {
-    pub(super) fn new(resolve: impl Fn(&str) -> Result<Located> + Send + Sync + 'static) -> Self {
-        Resolve(Arc::new(resolve))
-    }
-
-    pub(super) fn by(stores: Stores) -> Self {
-        Resolve::new(move |location| stores.resolve(location))
-    }
-
-    pub(super) fn resolve(&self, location: &str) -> Result<Located> {
-        (self.0)(location)
-    }
-}
-
-impl fmt::Debug for Resolve {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Resolve")
-    }
-}
 
 /// One run of the sink, shared by its tasks and its commit.
 #[derive(Debug)]
 pub(super) struct Run {
     pub id: uuid::Uuid,
-    pub resolve: Resolve,
+    pub stores: Stores,
     state: Mutex<State>,
     /// Held until the run is over: who waits for the writers hears it close.
     ended: tokio::sync::Mutex<Receiver<()>>,
@@ -87,7 +60,7 @@ pub(super) enum Proof {
 }
 
 impl Run {
-    pub(super) fn new(id: uuid::Uuid, resolve: Resolve) -> Self {
+    pub(super) fn new(id: uuid::Uuid, stores: Stores) -> Self {
         let (writers, ended) = channel(1);
         let state = State {
             stage: Stage::Planned,
@@ -96,7 +69,7 @@ impl Run {
             writers: Some(writers),
             report: None,
         };
-        Run { id, resolve, state: Mutex::new(state), ended: tokio::sync::Mutex::new(ended) }
+        Run { id, stores, state: Mutex::new(state), ended: tokio::sync::Mutex::new(ended) }
     }
 
     /// Begins; a run is run once.
@@ -182,7 +155,7 @@ impl Run {
     }
 
     async fn delete(&self, location: &str) -> Result<()> {
-        let located = self.resolve.resolve(location)?;
+        let located = self.stores.resolve(location)?;
         match located.store.delete(&located.path).await {
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(storage::error(location, error)),

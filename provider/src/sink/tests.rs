@@ -36,7 +36,7 @@ fn texts(batches: &[RecordBatch], column: &str) -> Vec<Option<String>> {
 fn shuffled(days: usize, per_day: usize) -> Vec<Row> {
     let n = days * per_day;
     // A step without a common factor visits every row once.
-    let step = (n * 5 / 8 + 1..).find(|s| (2..=*s).all(|f| s % f != 0 || n % f != 0)).unwrap();
+    let step = (n * 5 / 8 + 1..).find(|s| (2..=*s).all(|f| !s.is_multiple_of(f) || !n.is_multiple_of(f))).unwrap();
     (0..n)
         .map(|i| i * step % n)
         .map(|i| {
@@ -179,7 +179,10 @@ async fn partition_values_of_any_text() {
 // @spec W2 W10
 #[tokio::test]
 async fn many_days_are_one_file_each() {
-    let table = Table::new(&[("write.parquet.bloom-filter-enabled.column.session_id", "false")]);
+    let table = Table::new(&[
+        ("write.parquet.bloom-filter-enabled.column.session_id", "false"),
+        ("write.parquet.bloom-filter-enabled.column.conversation_id", "false"),
+    ]);
     let report = table.insert(messages(&shuffled(1500, 1), 4)).await.unwrap();
     assert_eq!((report.rows, report.files), (1500, 1500));
 }
@@ -212,6 +215,14 @@ async fn files_roll_at_their_target_size() {
     }
     assert_eq!(all.len(), 2000);
     assert!(all.is_sorted());
+}
+
+#[tokio::test]
+async fn a_target_below_any_file_still_writes_rows() {
+    let table = Table::new(&[("write.target-file-size-bytes", "1")]);
+    let report = table.insert(messages(&shuffled(1, 3), 1)).await.unwrap();
+    assert_eq!(report.rows, 3);
+    assert!(table.files().await.iter().all(|f| f.record_count() > 0));
 }
 
 #[tokio::test]

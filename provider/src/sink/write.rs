@@ -159,7 +159,7 @@ impl Task {
                 .map(|(array, field)| values::datum(array.as_ref(), row, &field.kind))
                 .collect::<Result<Vec<_>>>()?;
             let location = self.location(&partition);
-            let located = self.run.resolve.resolve(&location)?;
+            let located = self.run.stores.resolve(&location)?;
             self.run.stage(&location)?;
             let progress = Arc::clone(&self.progress);
             let writer = FileWriter::open(&self.settings, location, located, self.reservation.new_empty(), progress)?;

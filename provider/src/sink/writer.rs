@@ -26,7 +26,7 @@ pub(super) use self::settings::Settings;
 use self::upload::{Segments, Upload};
 use super::layout::extract;
 use super::metrics::Observed;
-use super::sizes::{BATCH_BYTES, slices};
+use super::sizes::{BATCH_BYTES, cuts, row_sizes};
 use super::{Progress, failed};
 use crate::error::{Code, Error, Result};
 use crate::storage::Located;
@@ -95,19 +95,22 @@ impl FileWriter {
     /// Returns how many of the rows were taken: a file that is full takes no more.
     pub(super) async fn write(&mut self, batch: &RecordBatch) -> Result<usize> {
         let mut taken = 0;
-        for part in slices(batch, (self.group_limit() / 8).clamp(16 << 10, BATCH_BYTES)) {
+        let bytes = (self.group_limit() / 8).clamp(16 << 10, BATCH_BYTES);
+        for (from, to) in cuts(&row_sizes(batch), bytes, self.settings.row_group_rows) {
             if self.is_full() {
                 break;
             }
-            self.encode(&part)?;
-            taken += part.num_rows();
+            if self.rows_in_group + (to - from) > self.settings.row_group_rows {
+                self.flush().await?;
+            }
+            self.encode(&batch.slice(from, to - from))?;
+            taken = to;
             let (size, limit) = (self.encoded(), self.group_limit());
             let encoding: usize = self.columns.iter().map(ArrowColumnWriter::memory_size).sum();
             let full = size >= limit || self.rows_in_group >= self.settings.row_group_rows;
             // A pool without room ends the row group early. Below an eighth of its size it would be too small to be
             // worth it, and what is held by then is little.
-            let crowded = self.reservation.try_resize(encoding + self.upload.held()).is_err()
-                && size >= limit.min(self.settings.row_group_bytes) / 8;
+            let crowded = self.reservation.try_resize(encoding + self.upload.held()).is_err() && size >= limit / 8;
             if full || crowded {
                 self.flush().await?;
             }
@@ -117,7 +120,7 @@ impl FileWriter {
 
     /// Whether the file has reached its target size.
     pub(super) fn is_full(&self) -> bool {
-        self.parquet.bytes_written() as u64 >= self.settings.target_file_bytes
+        self.rows > 0 && self.parquet.bytes_written() as u64 >= self.settings.target_file_bytes
     }
 
     /// Writes what is left and the footer, and completes the upload.

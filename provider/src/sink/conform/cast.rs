@@ -35,10 +35,8 @@ pub(super) fn rule(from: &DataType, to: &DataType) -> Option<Rule> {
     }
     match (from, to) {
         (T::Null, _) => Some(Rule::Exact),
-        (T::Dictionary(_, value), _) => rule(value, to).map(|r| if r == Rule::Same { Rule::Exact } else { r }),
-        (T::RunEndEncoded(_, value), _) => {
-            rule(value.data_type(), to).map(|r| if r == Rule::Same { Rule::Exact } else { r })
-        }
+        (T::Dictionary(_, value), _) => rule(value, to),
+        (T::RunEndEncoded(_, value), _) => rule(value.data_type(), to),
         (T::Utf8 | T::LargeUtf8 | T::Utf8View, T::Utf8 | T::LargeUtf8) => Some(Rule::Exact),
         (T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_), T::Binary | T::LargeBinary) => {
             Some(Rule::Exact)
@@ -64,6 +62,14 @@ pub(super) fn cast(array: &ArrayRef, to: &DataType, path: &str) -> Result<ArrayR
             .with("type", to)
             .with("cause", e)
     };
+    let packed = match array.data_type() {
+        DataType::Dictionary(_, value) => Some(value.as_ref().clone()),
+        DataType::RunEndEncoded(_, value) => Some(value.data_type().clone()),
+        _ => None,
+    };
+    if let Some(value) = packed {
+        return cast(&cast_with_options(array, &value, &STRICT).map_err(failed)?, to, path);
+    }
     match rule(array.data_type(), to) {
         Some(Rule::Same) => Ok(Arc::clone(array)),
         Some(Rule::Exact) => exact(array, to).map_err(failed),

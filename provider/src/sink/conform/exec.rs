@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use datafusion::common::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::EquivalenceProperties;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, PlanProperties};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -99,8 +99,7 @@ impl ExecutionPlan for ConformExec {
             .map(move |batch: DfResult<RecordBatch>| {
                 let _timer = baseline.elapsed_compute().timer();
                 let made = conform.batch(&batch?).map_err(external)?;
-                baseline.record_output(made.num_rows());
-                Ok(made)
+                Ok(made.record_output(&baseline))
             });
         Ok(Box::pin(RecordBatchStreamAdapter::new(Arc::clone(self.conform.schema()), rows)))
     }

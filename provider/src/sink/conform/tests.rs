@@ -1,8 +1,8 @@
 use arrow::array::{
-    BinaryViewArray, Decimal128Array, FixedSizeBinaryArray, Float32Array, Int32Array, Int64Array, StringArray,
-    StringViewArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
+    BinaryViewArray, Decimal128Array, DictionaryArray, FixedSizeBinaryArray, Float32Array, Int32Array, Int64Array,
+    StringArray, StringViewArray, TimestampMicrosecondArray, TimestampNanosecondArray, UInt64Array,
 };
-use arrow::datatypes::{Int64Type, TimeUnit, TimestampMicrosecondType};
+use arrow::datatypes::{Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType};
 
 use super::*;
 
@@ -98,6 +98,20 @@ fn values_are_checked_where_types_are_not_enough() {
     let bytes: ArrayRef = Arc::new(BinaryViewArray::from(vec![Some(b"ab".as_ref()), None]));
     let fixed = one(bytes, Field::new("b", DataType::FixedSizeBinary(2), true)).unwrap();
     assert_eq!(fixed.as_any().downcast_ref::<FixedSizeBinaryArray>().unwrap().value(0), b"ab");
+}
+
+#[test]
+fn dictionaries_are_unpacked() {
+    let nanos: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![1_000, 2_001]).with_timezone("UTC"));
+    let keys = Int32Array::from(vec![Some(0), None, Some(0)]);
+    let packed: ArrayRef = Arc::new(DictionaryArray::new(keys, nanos.slice(0, 1)));
+    let to = || Field::new("ts", micros(Some("+00:00")), true);
+    let made = one(packed, to()).unwrap();
+    assert_eq!(made.as_primitive::<TimestampMicrosecondType>().iter().collect::<Vec<_>>(), [Some(1), None, Some(1)]);
+    let packed: ArrayRef = Arc::new(DictionaryArray::new(Int32Array::from(vec![1]), nanos));
+    assert_eq!(one(packed, to()).unwrap_err().code(), Code::IcebergDataWriteFailed);
+    let text: ArrayRef = Arc::new([Some("a"), None, Some("a")].into_iter().collect::<DictionaryArray<Int32Type>>());
+    assert_eq!(one(text, Field::new("s", DataType::Utf8, true)).unwrap().as_string::<i32>().value(2), "a");
 }
 
 // @spec L8

@@ -132,7 +132,7 @@ async fn written(groups: &[Vec<Row>], properties: &[(&str, &str)]) -> (Metrics, 
     (of(&file.metadata, &layout.schema, &settings.modes, &file.observed), file.metadata.num_row_groups(), batches)
 }
 
-const SMALL_GROUPS: (&str, &str) = ("write.parquet.row-group-row-limit", "7");
+const SMALL_GROUPS: (&str, &str) = ("write.parquet.row-group-limit", "7");
 
 /// Iceberg's single values compared as their type wants it; `None`: no order (NaN).
 fn order(kind: &PrimitiveType, a: &[u8], b: &[u8]) -> Option<std::cmp::Ordering> {
@@ -284,6 +284,14 @@ async fn a_shortened_end_is_not_skipped() {
     groups.reverse();
     let (metrics, _, _) = written(&groups, &[SMALL_GROUPS]).await;
     assert_eq!(metrics.upper_bounds[&5].to_human_string(), upper);
+}
+
+#[tokio::test]
+async fn row_groups_end_at_their_rows() {
+    let (metrics, count, _) = written(&[vec![with_text("a"); 5], vec![with_text("b"); 16]], &[SMALL_GROUPS]).await;
+    // Seven at most: 5, then 7, 7 and 2.
+    assert_eq!((count, metrics.split_offsets.len()), (4, 4));
+    assert!(metrics.split_offsets.is_sorted());
 }
 
 #[tokio::test]

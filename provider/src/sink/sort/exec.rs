@@ -4,11 +4,14 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use datafusion::common::Result as DfResult;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering};
 use datafusion::physical_plan::execution_plan::EmissionType;
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, SpillMetrics};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet, RecordOutput, SpillMetrics, Time,
+};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties, PlanProperties,
@@ -99,12 +102,11 @@ impl ExecutionPlan for ExternalSortExec {
         let spilled = SpillMetrics::new(&self.metrics, partition);
         let sorter = Sorter::new(Arc::clone(&schema), keys, budget, &context, partition, spilled);
         let input = self.input.execute(partition, context)?;
-        let rows = stream::once(sort(input, sorter))
-            .map_ok(|sorted| {
-                stream::try_unfold(sorted, |mut sorted| async move { Ok(sorted.next().await?.map(|b| (b, sorted))) })
-            })
+        let time = baseline.elapsed_compute().clone();
+        let rows = stream::once(sort(input, sorter, time.clone()))
+            .map_ok(move |sorted| stream::try_unfold((sorted, time.clone()), next))
             .try_flatten()
-            .inspect_ok(move |batch| baseline.record_output(batch.num_rows()));
+            .map_ok(move |batch: RecordBatch| batch.record_output(&baseline));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 
@@ -113,10 +115,19 @@ impl ExecutionPlan for ExternalSortExec {
     }
 }
 
-async fn sort(mut input: SendableRecordBatchStream, mut sorter: Sorter) -> DfResult<Sorted> {
+async fn sort(mut input: SendableRecordBatchStream, mut sorter: Sorter, time: Time) -> DfResult<Sorted> {
     while let Some(batch) = input.next().await {
+        let _timer = time.timer();
         sorter.insert(batch?).await?;
     }
     drop(input);
+    let _timer = time.timer();
     sorter.finish().await
+}
+
+async fn next((mut sorted, time): (Sorted, Time)) -> DfResult<Option<(RecordBatch, (Sorted, Time))>> {
+    let timer = time.timer();
+    let batch = sorted.next().await?;
+    drop(timer);
+    Ok(batch.map(|batch| (batch, (sorted, time))))
 }

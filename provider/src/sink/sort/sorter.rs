@@ -59,6 +59,8 @@ pub(super) struct Sorter {
     budget: Budget,
     buffered: Vec<(RecordBatch, Rows)>,
     bytes: usize,
+    /// Of the rows taken in so far: how many, and the bytes of their keys.
+    seen: (usize, usize),
     reservation: MemoryReservation,
     spills: SpillManager,
     runs: Vec<Run>,
@@ -131,7 +133,17 @@ impl Sorter {
         let compression = context.session_config().spill_compression();
         let spills =
             SpillManager::new(context.runtime_env(), metrics, Arc::clone(&schema)).with_compression_type(compression);
-        Sorter { schema, keys, budget, buffered: Vec::new(), bytes: 0, reservation, spills, runs: Vec::new() }
+        Sorter {
+            schema,
+            keys,
+            budget,
+            buffered: Vec::new(),
+            bytes: 0,
+            seen: (0, 0),
+            reservation,
+            spills,
+            runs: Vec::new(),
+        }
     }
 
     /// Takes rows in; spills what is buffered if there is no room for them.
@@ -142,6 +154,7 @@ impl Sorter {
         let batch = compact(batch)?;
         let keys = self.keys.of(&batch)?;
         let bytes = memory(&batch, &keys);
+        self.seen = (self.seen.0 + batch.num_rows(), self.seen.1 + keys.size());
         let full = self.bytes + bytes > self.budget.buffer || self.reservation.try_grow(bytes).is_err();
         if full && self.bytes >= self.budget.floor.min(self.budget.buffer) {
             self.spill().await?;
@@ -179,7 +192,7 @@ impl Sorter {
         let mut file = self.spills.create_in_progress_file("sorting rows of a sink")?;
         let mut largest = 0;
         while let Some(batch) = rows.next()? {
-            largest = largest.max(self.in_memory(&batch)?);
+            largest = largest.max(self.in_memory(&batch));
             file.append_batch(&batch)?;
             // Let others of this thread run: writing a run takes a good part of a second.
             tokio::task::yield_now().await;
@@ -212,7 +225,7 @@ impl Sorter {
         let mut file = self.spills.create_in_progress_file("merging runs of a sink")?;
         let mut largest = 0;
         while let Some(batch) = merge.next(self.budget.spilled_batch, BATCH_ROWS).await? {
-            largest = largest.max(self.in_memory(&batch)?);
+            largest = largest.max(self.in_memory(&batch));
             file.append_batch(&batch)?;
         }
         if let Some(file) = file.finish()? {
@@ -248,9 +261,10 @@ impl Sorter {
         Merge::start(Arc::clone(&self.schema), self.keys.clone(), streams, reservation).await
     }
 
-    /// Memory that a batch takes while it is merged: itself, its keys, and its rows in the output.
-    fn in_memory(&self, batch: &RecordBatch) -> DfResult<usize> {
-        Ok(2 * batch.get_array_memory_size() + self.keys.of(batch)?.size())
+    /// Memory that a batch takes while it is merged: itself, its rows in the output, and keys of the average size.
+    fn in_memory(&self, batch: &RecordBatch) -> usize {
+        let (rows, bytes) = self.seen;
+        2 * batch.get_array_memory_size() + batch.num_rows() * bytes.div_ceil(rows.max(1))
     }
 }
 

@@ -86,7 +86,7 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 32, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
     #[test]
     fn rows_come_out_in_order_and_all_of_them(rows in rows(), chunk in 1usize..60, buffer in 1usize..30_000) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

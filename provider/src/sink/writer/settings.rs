@@ -107,7 +107,7 @@ fn modes(layout: &Layout, parquet: &SchemaDescriptor) -> Vec<(i32, Mode)> {
 fn writer_properties(layout: &Layout, parquet: &SchemaDescriptor) -> WriterProperties {
     let p = &layout.properties;
     let mut builder = WriterProperties::builder()
-        .set_created_by(concat!("daygrain ", env!("CARGO_PKG_VERSION"), " (parquet-rs)").to_owned())
+        .set_created_by(concat!("daygrain version ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(p.compression)
         .set_max_row_group_row_count(Some(p.row_group_rows))
         .set_data_page_size_limit(p.page_bytes)
