@@ -7,7 +7,9 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
-use iceberg::spec::{ListType, Literal, NestedField, PrimitiveType, Schema, StructType, Type};
+use iceberg::spec::{
+    ListType, Literal, NestedField, PartitionSpec, PrimitiveType, Schema, StructType, Transform, Type,
+};
 
 use super::fixture::{REMOTE, Table, column};
 use super::lines;
@@ -112,11 +114,24 @@ async fn nested_fields_are_found_by_id() {
 #[tokio::test]
 async fn an_identity_partition_gives_a_column_that_files_lack() {
     let mut table = Table::new(REMOTE, vec![column(1, "n", PrimitiveType::Int)], None);
-    table.add(&batch(&table, vec![Arc::new(Int32Array::from(vec![1]))]), None).await;
-    let view = table.view().await;
-    let context = table.session(view, 1);
-    let answer = table.query(&context, "SELECT count(*), count(n) FROM t").await;
-    assert_eq!(lines(&answer.batches), ["1|1"]);
+    for region in [7, 8] {
+        table.add(&batch(&table, vec![Arc::new(Int32Array::from(vec![region * 10]))]), Some(region)).await;
+    }
+    evolve(&mut table, vec![column(1, "n", PrimitiveType::Int), column(2, "region", PrimitiveType::Int)]);
+    table.spec = PartitionSpec::builder(Arc::clone(&table.schema))
+        .add_partition_field("region", "region", Transform::Identity)
+        .unwrap()
+        .build()
+        .unwrap();
+    answers(
+        &table,
+        &[
+            ("SELECT n, region FROM t", &["70|7", "80|8"]),
+            ("SELECT n FROM t WHERE region = 8", &["80"]),
+            ("SELECT n FROM t WHERE region + n > 80", &["80"]),
+        ],
+    )
+    .await;
 }
 
 #[tokio::test]

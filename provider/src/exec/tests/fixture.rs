@@ -15,9 +15,9 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
 use iceberg::spec::{
-    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, NestedField, Operation,
-    PartitionSpec, PrimitiveType, Schema, Snapshot, SortOrder, Struct, Summary, TableMetadata, TableMetadataBuilder,
-    Transform, Type, UnboundPartitionSpec,
+    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestContentType,
+    NestedField, Operation, PartitionSpec, PrimitiveType, Schema, Snapshot, SortOrder, Struct, Summary, TableMetadata,
+    TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -115,6 +115,8 @@ pub(super) struct Table {
     pub(super) spec: PartitionSpec,
     /// Files by the schema they were written under.
     files: Vec<DataFile>,
+    /// Delete files that the manifest list counts.
+    pub(super) deletes: u32,
     pub(super) properties: fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
 }
 
@@ -124,7 +126,8 @@ impl Table {
         let fields: Vec<_> = fields.into_iter().map(Arc::new).collect();
         let schema = Arc::new(Schema::builder().with_fields(fields).build().unwrap());
         let spec = day.map_or_else(PartitionSpec::unpartition_spec, |day| {
-            let unbound = UnboundPartitionSpec::builder().add_partition_field(day, "day", Transform::Day).unwrap().build();
+            let unbound =
+                UnboundPartitionSpec::builder().add_partition_field(day, "day", Transform::Day).unwrap().build();
             PartitionSpec::builder(Arc::clone(&schema))
                 .add_unbound_fields(unbound.fields().to_vec())
                 .unwrap()
@@ -134,7 +137,7 @@ impl Table {
         let store = Arc::new(Counting { inner: InMemory::new(), counts: Mutex::default() });
         let stores = Stores::new();
         stores.register(&Url::parse(root).unwrap(), Arc::clone(&store) as _);
-        Table { root, stores, store, schema, spec, files: Vec::new(), properties: |p| p }
+        Table { root, stores, store, schema, spec, files: Vec::new(), deletes: 0, properties: |p| p }
     }
 
     /// Writes one data file with the rows of `batch`, whose columns are those of the table's schema as it is now.
@@ -213,7 +216,15 @@ impl Table {
             sequence_number: 1,
             next_row_id: 0,
         };
-        let assigned = write_list(list, vec![manifest]).await.unwrap().assigned_rows;
+        let mut manifests = vec![manifest];
+        if self.deletes > 0 {
+            let mut deletes = manifests[0].clone();
+            deletes.content = ManifestContentType::Deletes;
+            deletes.added_files_count = Some(self.deletes);
+            deletes.first_row_id = None;
+            manifests.push(deletes);
+        }
+        let assigned = write_list(list, manifests).await.unwrap().assigned_rows;
         let metadata = self.metadata(location, assigned);
         let arrow = to_arrow(metadata.current_schema()).unwrap();
         View {
@@ -302,7 +313,8 @@ fn bounds(column: &ArrayRef) -> Option<(Datum, Datum)> {
             (Datum::timestamptz_micros(min(array)?), Datum::timestamptz_micros(max(array)?))
         }
         DataType::Float64 => {
-            let numbers: Vec<f64> = column.as_primitive::<Float64Type>().iter().flatten().filter(|v| !v.is_nan()).collect();
+            let numbers: Vec<f64> =
+                column.as_primitive::<Float64Type>().iter().flatten().filter(|v| !v.is_nan()).collect();
             let low = numbers.iter().copied().reduce(f64::min)?;
             (Datum::double(low), Datum::double(numbers.iter().copied().reduce(f64::max)?))
         }
@@ -347,5 +359,15 @@ impl Table {
     pub(super) async fn bytes(&self, file: usize) -> Vec<u8> {
         let located = self.stores.resolve(self.files[file].file_path()).unwrap();
         located.store.get(&located.path).await.unwrap().bytes().await.unwrap().to_vec()
+    }
+
+    pub(super) async fn remove(&self, file: usize) {
+        let located = self.stores.resolve(self.files[file].file_path()).unwrap();
+        located.store.delete(&located.path).await.unwrap();
+    }
+
+    /// Calls and bytes that the store has counted.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        *self.store.counts.lock()
     }
 }
