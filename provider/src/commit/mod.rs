@@ -176,10 +176,11 @@ impl Run<'_> {
 
     /// One attempt; `Err` if somebody else was first and it may be tried again.
     async fn attempt(&self, current: Option<Base>, number: usize) -> Result<Published, (Attempt, Error)> {
-        let prepared = match rebase::prepare(self.ident, self.change, current.as_ref()) {
-            Ok(prepared) => prepared,
-            Err(e) => return Ok(self.lost(e)),
-        };
+        let prepared =
+            match rebase::prepare(self.ident, self.change, current.as_ref(), self.committer.env.clock.now_ms()) {
+                Ok(prepared) => prepared,
+                Err(e) => return Ok(self.lost(e)),
+            };
         if self.change.files.is_empty()
             && self.change.updates.is_empty()
             && let Some(base) = current
@@ -211,7 +212,7 @@ impl Run<'_> {
     }
 
     /// The next state of the table, with everything it names written.
-    async fn propose(&self, prepared: Prepared, number: usize, attempt: &mut Attempt) -> Result<Proposal> {
+    async fn propose(&self, prepared: Prepared<'_>, number: usize, attempt: &mut Attempt) -> Result<Proposal> {
         let creates =
             self.change.base.is_none() && prepared.requirements.contains(&iceberg::TableRequirement::NotExist);
         let mut updates = if creates { self.change.updates.clone() } else { Vec::new() };
@@ -312,7 +313,7 @@ fn property<T: FromStr>(metadata: &TableMetadata, key: &str, default: T) -> T {
 }
 
 /// Now, and later than anything the table knows of.
-fn next_timestamp(committer: &Committer, prepared: &Prepared) -> i64 {
+fn next_timestamp(committer: &Committer, prepared: &Prepared<'_>) -> i64 {
     let newest = prepared.newest_ms;
     committer.env.clock.now_ms().max(newest.saturating_add(1))
 }

@@ -10,7 +10,6 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt, TryStreamExt};
 use iceberg::spec::{DataFile, FormatVersion, ManifestFile, ManifestStatus, SchemaRef, Snapshot, TableMetadata};
 use uuid::Uuid;
@@ -29,7 +28,7 @@ const READ_AHEAD: usize = 8;
 /// is, so that it can be removed whatever happens.
 pub(super) async fn snapshot(
     committer: &Committer,
-    prepared: &Prepared,
+    prepared: &Prepared<'_>,
     change: &Append,
     attempt: usize,
     written: &mut Vec<String>,
@@ -90,10 +89,6 @@ fn fresh_id(committer: &Committer, metadata: &TableMetadata) -> i64 {
     }
 }
 
-async fn read(committer: &Committer, metadata: &TableMetadata, manifest: &ManifestFile) -> Result<Arc<Manifest>> {
-    Ok(committer.manifests.manifest_counted(metadata, manifest).await?.0)
-}
-
 struct Producer<'a> {
     committer: &'a Committer,
     metadata: &'a TableMetadata,
@@ -128,7 +123,7 @@ impl Producer<'_> {
     }
 
     /// New manifests for the added files, in their order.
-    async fn add(&mut self, prepared: &Prepared) -> Result<Vec<ManifestFile>> {
+    async fn add(&mut self, prepared: &Prepared<'_>) -> Result<Vec<ManifestFile>> {
         let target = Policy::of(self.metadata).target;
         let mut manifests = Vec::new();
         for files in cut(&prepared.files, usize::try_from(target).unwrap_or(usize::MAX)) {
@@ -171,10 +166,14 @@ impl Producer<'_> {
     /// One manifest of the live entries of several, or `None` where they can't be one.
     async fn merge(&mut self, manifests: &[&ManifestFile]) -> Result<Option<ManifestFile>> {
         let (committer, metadata) = (self.committer, self.metadata);
-        // Boxed one by one: a stream that makes them of borrowed manifests is not `Send` in the compiler's eyes.
-        let reads: Vec<BoxFuture<'_, Result<Arc<Manifest>>>> =
-            manifests.iter().map(|manifest| read(committer, metadata, manifest).boxed()).collect();
-        let read: Vec<Arc<Manifest>> = futures::stream::iter(reads).buffered(READ_AHEAD).try_collect().await?;
+        // Boxed and collected: the compiler can't see that the future of a borrowing closure may be sent.
+        let read: Vec<_> = manifests
+            .iter()
+            .map(|manifest| {
+                async move { Ok::<_, Error>(committer.manifests.manifest_counted(metadata, manifest).await?.0) }.boxed()
+            })
+            .collect();
+        let read: Vec<Arc<Manifest>> = futures::stream::iter(read).buffered(READ_AHEAD).try_collect().await?;
         let Some((schema, spec)) = self.common_ground(manifests, &read) else { return Ok(None) };
         let live = || read.iter().flat_map(|manifest| manifest.entries.iter()).filter(|entry| entry.is_live());
         if live().any(|entry| entry.file_sequence_number.is_none()) {

@@ -8,6 +8,7 @@
 //! current ─ updates ────▶ metadata to publish
 //! ```
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use iceberg::spec::{
@@ -16,14 +17,14 @@ use iceberg::spec::{
 };
 use iceberg::{TableRequirement, TableUpdate};
 
-use super::Append;
+use super::{Append, stamped};
 use crate::catalog::{Base, Ident};
 use crate::error::{Code, Error, Result};
 use crate::metadata::rebuild;
 
 /// A change that fits the table as it was loaded.
 #[derive(Debug)]
-pub(super) struct Prepared {
+pub(super) struct Prepared<'a> {
     /// The table's metadata with the updates applied, to be built upon.
     pub(super) builder: TableMetadataBuilder,
     /// The same, built.
@@ -31,19 +32,25 @@ pub(super) struct Prepared {
     /// What must hold of the table when this is published.
     pub(super) requirements: Vec<TableRequirement>,
     /// The files, with sort orders this table knows.
-    pub(super) files: Vec<DataFile>,
+    pub(super) files: Cow<'a, [DataFile]>,
     /// The spec the files were written under.
     pub(super) spec: PartitionSpecRef,
-    /// When the table was last updated, in milliseconds since the epoch.
+    /// When the table was last updated, in milliseconds since the epoch; 0 for a new one.
     pub(super) newest_ms: i64,
 }
 
-/// Applies a change to `current`; `commit_conflict` where what others committed leaves no room for it.
+/// Applies a change to `current`; `commit_conflict` where what others committed leaves no room for it. `now_ms` is
+/// the time, in milliseconds since the epoch.
 // @spec C4
-pub(super) fn prepare(ident: &Ident, change: &Append, current: Option<&Base>) -> Result<Prepared> {
+pub(super) fn prepare<'a>(
+    ident: &Ident,
+    change: &'a Append,
+    current: Option<&Base>,
+    now_ms: i64,
+) -> Result<Prepared<'a>> {
     let conflict = Conflict(ident);
     match (&change.base, current) {
-        (None, None) => creation(change),
+        (None, None) => creation(change, now_ms),
         (None, Some(_)) if change.files.is_empty() => {
             Err(Error::new(Code::AlreadyExists, "the table exists already").with("table", ident))
         }
@@ -65,19 +72,24 @@ pub(super) fn prepare(ident: &Ident, change: &Append, current: Option<&Base>) ->
     }
 }
 
-fn creation(change: &Append) -> Result<Prepared> {
-    let metadata = TableMetadata::clone(&change.metadata);
+fn creation(change: &Append, now_ms: i64) -> Result<Prepared<'_>> {
+    let metadata = stamped(&change.metadata, now_ms)?;
     Ok(Prepared {
         builder: metadata.clone().into_builder(None),
         spec: Arc::clone(metadata.default_partition_spec()),
-        newest_ms: metadata.last_updated_ms(),
+        newest_ms: 0,
         metadata,
         requirements: vec![TableRequirement::NotExist],
-        files: change.files.clone(),
+        files: Cow::Borrowed(&change.files),
     })
 }
 
-fn append(conflict: &Conflict<'_>, change: &Append, current: &Base, updates: &[TableUpdate]) -> Result<Prepared> {
+fn append<'a>(
+    conflict: &Conflict<'_>,
+    change: &'a Append,
+    current: &Base,
+    updates: &[TableUpdate],
+) -> Result<Prepared<'a>> {
     let mut builder = TableMetadata::clone(&current.metadata).into_builder(Some(current.location.clone()));
     let refused = |e: iceberg::Error| {
         Error::new(Code::InvalidArgument, "the change does not apply to the table")
@@ -158,6 +170,9 @@ impl Conflict<'_> {
 
     /// Two writers created the same table: files of one fit the other's only if every id means the same.
     fn unless_same_shape(&self, ours: &TableMetadata, theirs: &TableMetadata) -> Result<()> {
+        if ours.location() != theirs.location() {
+            return Err(self.because("somebody created the table at another location"));
+        }
         if ours.current_schema().as_struct() != theirs.current_schema().as_struct() {
             return Err(self.because("somebody created the table with another schema"));
         }
@@ -273,7 +288,11 @@ fn same_fields(a: &PartitionSpec, b: &PartitionSpec) -> bool {
 }
 
 /// Sort orders are numbered by the table: the same order may have another number now, or none.
-fn under_known_orders(files: &[DataFile], written: &TableMetadata, next: &TableMetadata) -> Result<Vec<DataFile>> {
+fn under_known_orders<'a>(
+    files: &'a [DataFile],
+    written: &TableMetadata,
+    next: &TableMetadata,
+) -> Result<Cow<'a, [DataFile]>> {
     let known = |id: i32| -> i32 {
         let Some(order) = written.sort_order_by_id(i64::from(id)).filter(|order| !order.is_unsorted()) else {
             return 0;
@@ -284,11 +303,15 @@ fn under_known_orders(files: &[DataFile], written: &TableMetadata, next: &TableM
         let own = same.iter().find(|other| **other == i64::from(id)).or(same.first());
         own.and_then(|id| i32::try_from(*id).ok()).unwrap_or(0)
     };
-    let renumber = |file: &DataFile| match file.sort_order_id() {
-        Some(id) if known(id) != id => rebuild(file, |builder| {
+    let wrong = |file: &DataFile| file.sort_order_id().filter(|id| known(*id) != *id);
+    if files.iter().all(|file| wrong(file).is_none()) {
+        return Ok(Cow::Borrowed(files));
+    }
+    let renumber = |file: &DataFile| match wrong(file) {
+        Some(id) => rebuild(file, |builder| {
             builder.sort_order_id(known(id));
         }),
-        _ => Ok(file.clone()),
+        None => Ok(file.clone()),
     };
     files.iter().map(renumber).collect()
 }

@@ -1,6 +1,5 @@
 //! What of a lost commit can go?
 
-use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
 use object_store::ObjectStoreExt;
 
@@ -46,27 +45,28 @@ impl Reclaimable {
 
 /// Deletes files; those that are not there are deleted. Returns the ones that stayed.
 pub(super) async fn delete(env: &Env, locations: Vec<String>) -> Vec<(String, Error)> {
-    // Boxed one by one: a stream that makes them of a borrowed environment is not `Send` in the compiler's eyes.
-    let deletions: Vec<BoxFuture<'_, Option<(String, Error)>>> =
-        locations.into_iter().map(|location| delete_one(env, location).boxed()).collect();
-    let stayed = futures::stream::iter(deletions).buffer_unordered(PARALLEL);
-    stayed.filter_map(futures::future::ready).collect().await
-}
-
-async fn delete_one(env: &Env, location: String) -> Option<(String, Error)> {
-    let located = match env.stores.resolve(&location) {
-        Ok(located) => located,
-        Err(e) => return Some((location, e)),
-    };
-    match located.store.delete(&located.path).await {
-        Ok(()) | Err(object_store::Error::NotFound { .. }) => None,
-        Err(e) => {
-            let error = crate::storage::error(&location, e);
-            if error.code() == Code::FileNotFound {
-                return None;
+    let delete_one = |location: String| async move {
+        let located = match env.stores.resolve(&location) {
+            Ok(located) => located,
+            Err(e) => return Some((location, e)),
+        };
+        match located.store.delete(&located.path).await {
+            Ok(()) | Err(object_store::Error::NotFound { .. }) => None,
+            Err(e) => {
+                let error = crate::storage::error(&location, e);
+                if error.code() == Code::FileNotFound {
+                    return None;
+                }
+                tracing::warn!(file = location, cause = %error, "a file of a lost commit could not be deleted");
+                Some((location, error))
             }
-            tracing::warn!(file = location, cause = %error, "a file of a lost commit could not be deleted");
-            Some((location, error))
         }
-    }
+    };
+    // Boxed and collected: the compiler can't see that the future of a borrowing closure may be sent.
+    let deletions: Vec<_> = locations.into_iter().map(|location| delete_one(location).boxed()).collect();
+    futures::stream::iter(deletions)
+        .buffer_unordered(PARALLEL)
+        .filter_map(futures::future::ready)
+        .collect()
+        .await
 }

@@ -17,6 +17,7 @@ use arrow::error::ArrowError;
 use crate::error::{Code, Error, Result};
 use crate::input::json::tape::{Items, Kind, Members, Tape, Value};
 use crate::input::json::{canonical, path};
+use crate::input::refusal::{clash, describe, invalid, shorten};
 use crate::input::types::{self, Named, Type, Unit};
 use crate::input::{number, stamp};
 
@@ -440,7 +441,7 @@ fn append_entries(keys: &mut StringBuilder, values: &mut Column, members: Member
 
 const BEYOND: &str = "beyond the range of its type";
 
-fn integer<'t>(text: &'t str, kind: impl Fn(&'static str) -> Error) -> Result<&'t str> {
+fn integer(text: &str, kind: impl Fn(&'static str) -> Error) -> Result<&str> {
     if is_integer(text) {
         Ok(text)
     } else if text.parse::<f64>().is_ok() {
@@ -468,40 +469,4 @@ fn hexadecimal(text: &str) -> Option<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|d| u8::try_from(d).ok());
     let pairs = text.as_bytes().chunks(2);
     pairs.map(|pair| Some(digit(*pair.first()?)? * 16 + digit(*pair.get(1)?)?)).collect()
-}
-
-/// The error of a value whose kind isn't the column's.
-pub(super) fn clash(path: &str, column: &str, found: &str) -> Error {
-    Error::new(Code::IcebergSchemaIncompatible, format!("{found} stands in a column of type {column}"))
-        .with("path", path)
-        .help("write to a new table, or declare the column as json when the table is made")
-}
-
-fn describe(kind: &Kind<'_>) -> &'static str {
-    match kind {
-        Kind::Null => "null",
-        Kind::Bool(_) => "a boolean",
-        Kind::Int(_) => "an integer",
-        Kind::Float(_) => "a number with a fraction",
-        Kind::Text(_) => "text",
-        Kind::List(_) => "a list",
-        Kind::Object(_) => "an object",
-    }
-}
-
-fn invalid(path: &str, ty: &Type, text: &str, why: &str) -> Error {
-    let error = Error::new(Code::InputValueInvalid, format!("not a value of type {}", ty.name()))
-        .with("path", path)
-        .with("value", shorten(text))
-        .with("reason", why);
-    if matches!(ty, Type::Timestamp { .. }) { error.help(stamp::ACCEPTED) } else { error }
-}
-
-/// The begin of a value, for messages.
-pub(super) fn shorten(text: &str) -> String {
-    const SHOWN: usize = 100;
-    match text.char_indices().nth(SHOWN) {
-        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text.to_owned(),
-    }
 }

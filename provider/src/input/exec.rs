@@ -186,20 +186,25 @@ fn describe(sources: &[Source]) -> String {
 
 /// Gives each portion, largest first, to the partition with the least so far; within a partition they keep their order.
 fn balance(portions: Vec<Arc<dyn Portion>>, partitions: usize) -> Vec<Vec<Arc<dyn Portion>>> {
-    let n = partitions.min(portions.len()).max(1);
+    #[derive(Default)]
+    struct Share {
+        load: u64,
+        portions: Vec<(usize, Arc<dyn Portion>)>,
+    }
+    let mut shares: Vec<Share> = Vec::new();
+    shares.resize_with(partitions.min(portions.len()).max(1), Share::default);
     let mut order: Vec<(usize, Arc<dyn Portion>)> = portions.into_iter().enumerate().collect();
     order.sort_by_key(|(at, portion)| (std::cmp::Reverse(portion.weight()), *at));
-    let mut shares: Vec<(u64, Vec<(usize, Arc<dyn Portion>)>)> = (0..n).map(|_| (0, Vec::new())).collect();
     for (at, portion) in order {
-        // A portion has a cost of its own besides its bytes, which spreads many empty files.
-        if let Some((load, share)) = shares.iter_mut().min_by_key(|(load, _)| *load) {
-            *load += portion.weight() + 1;
-            share.push((at, portion));
+        if let Some(share) = shares.iter_mut().min_by_key(|share| share.load) {
+            // A portion has a cost of its own besides its bytes, which spreads many empty files.
+            share.load += portion.weight() + 1;
+            share.portions.push((at, portion));
         }
     }
-    let ordered = |(_, mut share): (u64, Vec<(usize, Arc<dyn Portion>)>)| {
-        share.sort_by_key(|(at, _)| *at);
-        share.into_iter().map(|(_, portion)| portion).collect()
+    let ordered = |mut share: Share| {
+        share.portions.sort_by_key(|(at, _)| *at);
+        share.portions.into_iter().map(|(_, portion)| portion).collect()
     };
     shares.into_iter().map(ordered).collect()
 }

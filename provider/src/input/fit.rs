@@ -44,7 +44,7 @@ pub(super) fn union<'s>(schemas: impl IntoIterator<Item = (&'s str, &'s Schema)>
                 .with("path", field.name())
                 .with("file", name)
                 .with("type", theirs)
-                .with("other file", &*from)
+                .with("other file", *from)
                 .with("other type", known.data_type())
                 .help("export them one after the other, or convert one in a query"));
             };

@@ -19,6 +19,7 @@ mod json;
 mod lines;
 mod number;
 mod paths;
+mod refusal;
 mod ruling;
 mod source;
 mod stamp;

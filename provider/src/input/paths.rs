@@ -10,7 +10,6 @@
 //! patterns never double rows.
 
 use std::collections::HashSet;
-use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -92,8 +91,7 @@ fn directory(root: &Path, found: &mut Found) -> Result<()> {
         }
         for entry in fs::read_dir(&directory).map_err(|e| io_error(e, &shown))? {
             let path = entry.map_err(|e| io_error(e, &shown))?.path();
-            let hidden = path.file_name().and_then(OsStr::to_str).is_none_or(|n| n.starts_with(['.', '_']));
-            if hidden {
+            if path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(['.', '_'])) {
                 continue;
             }
             if path.is_dir() {
@@ -131,7 +129,8 @@ fn file(path: &Path, found: &mut Found) -> Result<()> {
 
 /// Format and outer compression by the name's extensions, in any letter case.
 fn recognise(path: &Path) -> Option<(Format, Codec)> {
-    let name = path.file_name()?.to_str()?.to_ascii_lowercase();
+    // Also names that are not UTF-8: leaving a file out would lose its rows.
+    let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
     let (stem, last) = name.rsplit_once('.')?;
     let Some(codec) = Codec::of(last) else {
         return Some((Format::of(last)?, Codec::Plain));

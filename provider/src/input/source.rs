@@ -8,11 +8,12 @@
 //! bytes.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::disk_manager::RefCountedTempFile;
 
@@ -136,34 +137,32 @@ impl Source {
 
     /// Decompresses into a temporary file of the session, which counts against its disk limit and goes away with the
     /// last reader. A plain file stays as it is.
+    ///
+    /// Errors: `storage_full` over the limit.
     pub(super) fn spool(&mut self, context: &TaskContext) -> Result<()> {
         if self.is_plain() || self.spooled.is_some() {
             return Ok(());
         }
-        let failed = |e: datafusion::error::DataFusionError| {
-            Error::new(Code::StorageFailed, "no temporary file to decompress into").with("file", self.shown()).source(e)
+        let full = |e: DataFusionError| {
+            Error::new(Code::StorageFull, "no room to decompress the input").with("file", self.shown()).source(e)
         };
-        let copy = context.runtime_env().disk_manager.create_tmp_file("decompressing input").map_err(failed)?;
-        let mut reader = self.reader(0, self.length, None)?;
-        let mut file = File::create(copy.path()).map_err(|e| io_error(e, &copy.path().display().to_string()))?;
-        copy_bytes(&mut reader, &mut file, &self.shown, copy.path())?;
+        let mut copy = context.runtime_env().disk_manager.create_tmp_file("decompressing input").map_err(full)?;
+        let mut from = self.reader(0, self.length, None)?;
+        let target = copy.path().display().to_string();
+        let mut to = File::create(copy.path()).map_err(|e| io_error(e, &target))?;
+        let mut buffer = vec![0; READ_SIZE];
+        loop {
+            let n = match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(n) => n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
+                Err(e) => return Err(io_error(e, &self.shown)),
+            };
+            to.write_all(buffer.get(..n).unwrap_or_default()).map_err(|e| io_error(e, &target))?;
+            copy.update_disk_usage().map_err(full)?;
+        }
         self.spooled = Some(Arc::new(copy));
         Ok(())
-    }
-}
-
-/// Tells failures to read (the input's) from failures to write (the disk's).
-fn copy_bytes(from: &mut dyn Read, to: &mut File, shown: &str, target: &Path) -> Result<()> {
-    let mut buffer = vec![0; READ_SIZE];
-    loop {
-        let n = match from.read(&mut buffer) {
-            Ok(0) => return Ok(()),
-            Ok(n) => n,
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => return Err(io_error(e, shown)),
-        };
-        let bytes = buffer.get(..n).unwrap_or_default();
-        io::Write::write_all(to, bytes).map_err(|e| io_error(e, &target.display().to_string()))?;
     }
 }
 

@@ -1,7 +1,7 @@
 //! Do the timestamps of a column have a zone, all of them or none?
 
 use crate::error::{Code, Error, Result};
-use crate::input::column::shorten;
+use crate::input::refusal::shorten;
 use crate::input::source::Source;
 use crate::input::stamp;
 

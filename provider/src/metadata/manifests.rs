@@ -102,10 +102,15 @@ impl Manifests {
     /// A manifest with the schema and spec it was written under, and what it asked of the store.
     pub async fn manifest_counted(
         &self,
-        _metadata: &TableMetadata,
+        metadata: &TableMetadata,
         manifest: &ManifestFile,
     ) -> Result<(Arc<Manifest>, Fetched)> {
         let path = &manifest.manifest_path;
+        if metadata.partition_spec_by_id(manifest.partition_spec_id).is_none() {
+            let reason =
+                format!("it is of the partition spec {}, which the table does not have", manifest.partition_spec_id);
+            return Err(corrupt(path, reason));
+        }
         if manifest.key_metadata.as_ref().is_some_and(|key| !key.is_empty()) {
             return Err(Error::new(Code::NotSupported, "encrypted manifests are not supported").with("file", path));
         }
@@ -207,6 +212,12 @@ fn inherit(entry: ManifestEntryRef, manifest: &ManifestFile, row_ids: &mut RowId
     })
 }
 
+/// One entry alone.
+#[cfg(test)]
+pub(super) fn inherited(entry: ManifestEntryRef, manifest: &ManifestFile) -> Result<Entry, String> {
+    inherit(entry, manifest, &mut RowIds::of(manifest))
+}
+
 /// Assigns row ids in file order (table specification, "First row ID inheritance"): to live data files that have none,
 /// counting on from the manifest's own. A manifest without one has none to give, and what its entries claim is void.
 struct RowIds(Option<i64>);
@@ -248,5 +259,5 @@ fn entry_weight(entry: &Entry) -> usize {
         + file.file_path().len()
         + counts * (size_of::<(i32, u64)>() + 4)
         + bounds * (size_of::<(i32, iceberg::spec::Datum)>() + 32)
-        + file.partition().fields().len() * size_of::<Option<iceberg::spec::Literal>>()
+        + size_of_val(file.partition().fields())
 }

@@ -201,7 +201,9 @@ fn wrong_part(location: &str, json: &Json) -> Option<Error> {
             Some((field, reason)) => format!("`schemas[{i}].fields[{field}]`: {reason}"),
             None => format!("`schemas[{i}]`: {reason}"),
         })
-        .or_else(|| unreadable::<PartitionSpec>(json, "partition-specs").map(|(i, e)| format!("`partition-specs[{i}]`: {e}")))
+        .or_else(|| {
+            unreadable::<PartitionSpec>(json, "partition-specs").map(|(i, e)| format!("`partition-specs[{i}]`: {e}"))
+        })
         .or_else(|| unreadable::<SortOrder>(json, "sort-orders").map(|(i, e)| format!("`sort-orders[{i}]`: {e}")))
         .map(|reason| corrupt(location, reason))
 }

@@ -67,7 +67,10 @@ async fn both_spellings_of_compressed_names_and_names_with_a_uuid_are_found() {
 #[tokio::test]
 async fn what_is_not_a_table_is_said_to_be_none() {
     assert_eq!(opened(&[], None).await.unwrap_err(), Code::UnknownTable);
-    assert_eq!(opened(&["00001-a.metadata.json", "00001-b.metadata.json"], None).await.unwrap_err(), Code::AmbiguousName);
+    assert_eq!(
+        opened(&["00001-a.metadata.json", "00001-b.metadata.json"], None).await.unwrap_err(),
+        Code::AmbiguousName
+    );
     let stores = Stores::new();
     put_versions(&stores, &["v1.metadata.json"]).await;
     let one = "memory://m/t/metadata/v1.metadata.json";
@@ -135,6 +138,54 @@ async fn entries_inherit_from_their_manifest() {
     assert_eq!(written.read().await.unwrap_err().code(), Code::ManifestCorrupt);
     written.manifest.content = ManifestContentType::Deletes;
     assert_eq!(inherited(written.read().await.unwrap())[0].3, None);
+}
+
+#[tokio::test]
+async fn only_added_entries_inherit_a_sequence_number() {
+    let written = written("ts_day", [1]).await;
+    let file = written.read().await.unwrap().remove(0).file;
+    let entry =
+        |status| Arc::new(iceberg::spec::ManifestEntry::builder().status(status).data_file(file.clone()).build());
+    let inherited = |status, manifest: &ManifestFile| {
+        manifests::inherited(entry(status), manifest).map(|entry| (entry.sequence_number, entry.file_sequence_number))
+    };
+    let mut manifest = written.manifest;
+    assert_eq!(inherited(ManifestStatus::Added, &manifest), Ok((3, Some(3))));
+    assert!(inherited(ManifestStatus::Existing, &manifest).unwrap_err().contains("no sequence number"));
+    // Manifests of format version 1: all is as old as can be.
+    manifest.sequence_number = 0;
+    assert_eq!(inherited(ManifestStatus::Existing, &manifest), Ok((0, Some(0))));
+}
+
+#[tokio::test]
+async fn row_ids_are_given_to_live_files_without_one_in_file_order() {
+    let written = written("ts_day", [1, 2]).await;
+    let entries = written.read().await.unwrap();
+    let io = written.stores.file_io();
+    let location = "memory://m/t/metadata/mixed.avro";
+    let (schema, spec) = (written.metadata.current_schema(), written.metadata.default_partition_spec());
+    let builder = iceberg::spec::ManifestWriterBuilder::new(
+        io.new_output(location).unwrap(),
+        Some(6),
+        Arc::clone(schema),
+        (**spec).clone(),
+    );
+    let mut writer = builder.build_v3_data();
+    let file = entries[0].file.clone();
+    let with_id = rebuild(&file, |file| {
+        file.first_row_id(Some(7));
+    });
+    writer.add_delete_file(file.clone(), 3, Some(3)).unwrap();
+    writer.add_file(file.clone(), -1).unwrap();
+    writer.add_existing_file(with_id.unwrap(), 5, 3, Some(3)).unwrap();
+    writer.add_file(file, -1).unwrap();
+    let mut manifest = writer.write_manifest_file().await.unwrap();
+    (manifest.sequence_number, manifest.first_row_id) = (4, Some(200));
+    let manifests = Manifests::new(written.stores.clone(), 0);
+    let read = manifests.entries(&written.metadata, &manifest).await.unwrap();
+    let ids: Vec<_> = read.iter().map(|entry| (entry.status, entry.first_row_id, entry.sequence_number)).collect();
+    let (deleted, added, existing) = (ManifestStatus::Deleted, ManifestStatus::Added, ManifestStatus::Existing);
+    assert_eq!(ids, [(deleted, None, 3), (added, Some(200), 4), (existing, Some(7), 3), (added, Some(210), 4)]);
 }
 
 #[tokio::test]

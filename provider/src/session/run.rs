@@ -37,7 +37,7 @@ impl Session {
         if lists(&statement) {
             self.0.warehouse.list().await?;
         }
-        prepare(&mut statement, &state).await?;
+        sql::prepare(&mut statement, &state).await?;
         if let Some(ddl) = Ddl::of(&statement)? {
             return self.ddl(ddl, statement).await;
         }
@@ -65,7 +65,7 @@ impl Session {
         if !matches!(statement.as_ref(), DfStatement::Statement(ast) if matches!(ast.as_ref(), Ast::Query(_))) {
             return Err(not_a_query());
         }
-        prepare(&mut statement, state).await?;
+        sql::prepare(&mut statement, state).await?;
         let plan = state.statement_to_plan(*statement).await?;
         Ok(state.create_physical_plan(&plan).await?)
     }
@@ -228,7 +228,7 @@ impl Session {
     // @spec E3
     async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
         let state = self.0.context.state();
-        prepare(&mut statement, &state).await?;
+        sql::prepare(&mut statement, &state).await?;
         let logical = state.optimize(&state.statement_to_plan(statement).await?)?;
         let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
         let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
@@ -251,13 +251,6 @@ impl Session {
         }
         rows(sql::pruning_rows(&scans)?)
     }
-}
-
-/// What must be decided before DataFusion plans a statement: which names are meant, and what its literals say.
-// @spec S8
-async fn prepare(statement: &mut DfStatement, _state: &SessionState) -> Result<()> {
-    sql::timestamps::refine_literals(statement);
-    Ok(())
 }
 
 fn not_a_query() -> Error {

@@ -41,7 +41,7 @@ use super::plan_error;
 
 /// Partitions that are remembered one by one; beyond, a hash decides. 65,536 is 179 years of days.
 const REMEMBERED: usize = 1 << 16;
-/// Batches that wait for a task. One is enough to keep it busy; each may be [`super::bytes::BATCH_BYTES`] large.
+/// Batches that wait for a task. One is enough to keep it busy; each may be [`super::sizes::BATCH_BYTES`] large.
 const WAITING: usize = 1;
 
 /// `DistributeExec: mode=hash, by=[message_created_at_day], tasks=2`

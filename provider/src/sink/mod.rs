@@ -14,7 +14,7 @@
 //! bounded in bytes.
 
 mod bounds;
-mod bytes;
+
 mod commit_exec;
 mod conform;
 mod distribute;
@@ -24,6 +24,7 @@ mod partition;
 mod plan;
 mod properties;
 mod run;
+mod sizes;
 mod sort;
 mod transform;
 mod values;

@@ -116,6 +116,16 @@ impl Properties {
         })
     }
 
+    /// `zstd(3)`, as EXPLAIN shows it.
+    pub(super) fn codec(&self) -> String {
+        match self.compression {
+            Compression::ZSTD(level) => format!("zstd({})", level.compression_level()),
+            Compression::GZIP(level) => format!("gzip({})", level.compression_level()),
+            Compression::BROTLI(level) => format!("brotli({})", level.compression_level()),
+            other => other.to_string().to_lowercase(),
+        }
+    }
+
     /// The false-positive rate of a column's bloom filter; `None` if it gets none. `lookup`: the column is a lookup key.
     pub(super) fn bloom(&self, column: &str, lookup: bool) -> Option<f64> {
         let wanted = self.bloom_enabled.get(column).copied().unwrap_or(lookup);

@@ -26,6 +26,7 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, stream};
 use iceberg::spec::{DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, Literal, Struct};
+use tokio::sync::mpsc::Sender;
 
 use super::layout::Layout;
 use super::run::Run;
@@ -102,7 +103,7 @@ struct Task {
     counters: Counters,
     /// Files finished since they were last asked for.
     finished: Vec<DataFile>,
-    _writing: tokio::sync::mpsc::Sender<()>,
+    writing: Sender<()>,
 }
 
 struct Open {
@@ -181,12 +182,20 @@ impl Task {
     }
 
     async fn close(&mut self) -> Result<()> {
-        let Some(open) = self.open.take() else { return Ok(()) };
-        let written = open.writer.finish().await?;
+        let Some(Open { writer, partition, .. }) = self.open.take() else { return Ok(()) };
+        // In a task of its own, which ends even if this one is dropped: a store may go on storing what was sent to it,
+        // and the run must not delete its files before that.
+        let writing = self.writing.clone();
+        let finished = tokio::spawn(async move {
+            let written = writer.finish().await;
+            drop(writing);
+            written
+        });
+        let written = finished.await.map_err(|e| failed("a file's last part failed").source(e))??;
         self.counters.files.add(1);
         self.counters.rows.add(written.rows as usize);
         self.counters.bytes.add(written.bytes as usize);
-        let file = data_file(&self.layout, &self.settings, open.partition, &written)?;
+        let file = data_file(&self.layout, &self.settings, partition, &written)?;
         self.run.add(file.clone());
         self.finished.push(file);
         Ok(())
@@ -269,7 +278,7 @@ async fn step(
 impl DisplayAs for WriteFilesExec {
     fn fmt_as(&self, _: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let p = &self.layout.properties;
-        let codec = p.compression.to_string().to_lowercase();
+        let codec = p.codec();
         write!(
             f,
             "WriteFilesExec: format=parquet, codec={codec}, target_bytes={}, location={}",
@@ -338,7 +347,7 @@ impl ExecutionPlan for WriteFilesExec {
             files: 0,
             counters: self.counters(partition),
             finished: Vec::new(),
-            _writing: self.run.writer().map_err(external)?,
+            writing: self.run.writer().map_err(external)?,
         };
         let files = stream::try_unfold((Some(input), task), step);
         Ok(Box::pin(RecordBatchStreamAdapter::new(output_schema(), files)))

@@ -24,7 +24,7 @@ use parquet::file::writer::SerializedFileWriter;
 
 pub(super) use self::settings::Settings;
 use self::upload::{Segments, Upload};
-use super::bytes::{BATCH_BYTES, slices};
+use super::sizes::{BATCH_BYTES, slices};
 use super::layout::extract;
 use super::metrics::Observed;
 use super::{Progress, failed};
@@ -102,12 +102,12 @@ impl FileWriter {
             self.encode(&part)?;
             taken += part.num_rows();
             let (size, limit) = (self.encoded(), self.group_limit());
-            let memory = self.columns.iter().map(ArrowColumnWriter::memory_size).sum::<usize>();
+            let encoding: usize = self.columns.iter().map(ArrowColumnWriter::memory_size).sum();
             let full = size >= limit || self.rows_in_group >= self.settings.row_group_rows;
             // A pool without room ends the row group early. Below an eighth of its size it would be too small to be
             // worth it, and what is held by then is little.
-            let crowded =
-                self.reservation.try_resize(memory).is_err() && size >= limit.min(self.settings.row_group_bytes) / 8;
+            let crowded = self.reservation.try_resize(encoding + self.upload.held()).is_err()
+                && size >= limit.min(self.settings.row_group_bytes) / 8;
             if full || crowded {
                 self.flush().await?;
             }
@@ -202,12 +202,12 @@ impl FileWriter {
 
     async fn store(&mut self) -> Result<()> {
         self.parquet.flush().map_err(|e| encoding(e.into()))?;
-        self.reservation.resize(self.segments.len());
+        self.reservation.resize(self.segments.len() + self.upload.held());
         for segment in self.segments.take() {
             self.progress.bytes_written.fetch_add(segment.len() as u64, Ordering::Relaxed);
             self.upload.put(segment, &self.location).await?;
         }
-        self.reservation.resize(0);
+        self.reservation.resize(self.upload.held());
         Ok(())
     }
 }

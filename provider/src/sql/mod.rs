@@ -1,9 +1,9 @@
 //! What do our statements mean?
 //!
 //! ```text
-//! script ─ split ─▶ text ─ parse ─▶ Parsed ─┬─ ours: schemas, drops, external tables, SHOW, DESCRIBE ─▶ catalog
-//!                                           ├─ refused by name
-//!                                           └─ DataFusion's ─▶ plan
+//! script ─ split ─▶ text ─ parse ─▶ Parsed ─ prepare: names, types of literals ─┬─ ours: schemas, drops, SHOW … ─▶ catalog
+//!                                                                               ├─ refused by name
+//!                                                                               └─ plan ─ analyzer: exact timestamps ─▶ plan
 //! ```
 
 mod ddl;
@@ -13,7 +13,30 @@ mod pruning;
 mod refuse;
 pub mod timestamps;
 
+use std::sync::Arc;
+
+use datafusion::catalog::TableProvider;
+use datafusion::common::ResolvedTableReference;
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::parser::Statement;
+
+use crate::error::Result;
+
 pub use ddl::{Ddl, Listing, TableName};
 pub use parse::{Parsed, Piece, parse, split};
 pub use pruning::{Scanned, pruning_rows};
 pub use refuse::{refused, writes};
+
+/// What a parsed statement goes through before DataFusion plans it: [`timestamps::refine_literals`] and
+/// [`names::resolve`], whose tables it returns.
+///
+/// # Errors
+/// `ambiguous_name`, and what loading a table meets.
+// @spec S8
+pub async fn prepare(
+    statement: &mut Statement,
+    state: &SessionState,
+) -> Result<Vec<(ResolvedTableReference, Arc<dyn TableProvider>)>> {
+    timestamps::refine_literals(statement);
+    names::resolve(statement, state).await
+}

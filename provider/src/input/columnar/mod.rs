@@ -3,6 +3,7 @@
 mod arrow;
 mod parquet;
 
+use std::collections::HashSet;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -51,6 +52,11 @@ pub(super) fn survey(source: &Source, file: usize, timestamp: Option<&str>, canc
         Format::Parquet => parquet::survey(source)?,
         _ => arrow::survey(source)?,
     };
+    let mut names = HashSet::new();
+    if let Some(twice) = schema.fields().iter().find(|field| !names.insert(field.name())) {
+        return Err(Error::new(Code::InputCorrupt, format!("the file has two columns named {:?}", twice.name()))
+            .with("file", source.shown()));
+    }
     let column = timestamp.and_then(|name| schema.column_with_name(name));
     let mut survey = Survey { schema: Arc::clone(&schema), parts, zones: None };
     if let Some((at, field)) = column.filter(|(_, field)| is_text(field.data_type())) {
@@ -82,8 +88,8 @@ fn see_batch(zones: &mut Zones, name: &str, batch: &RecordBatch, file: usize, ro
         *row += 1;
         match text {
             None => {}
-            Some("") => return Err(zones::refused(name, "", "an empty text").with("row", &*row)),
-            Some(text) => zones.see(name, text, At { file, line: *row }).map_err(|e| e.with("row", &*row))?,
+            Some("") => return Err(zones::refused(name, "", "an empty text").with("row", *row)),
+            Some(text) => zones.see(name, text, At { file, line: *row }).map_err(|e| e.with("row", *row))?,
         }
     }
     Ok(())

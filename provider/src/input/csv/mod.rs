@@ -11,12 +11,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::input::column::{Record, clash};
+use crate::input::column::Record;
 use crate::input::csv::kinds::Kinds;
 use crate::input::csv::records::{Fields, Records};
 use crate::input::exec::{Batches, Output, Portion};
 use crate::input::fit::Fit;
 use crate::input::lines::{Lines, Mark, Marks, Stretch};
+use crate::input::refusal::clash;
 use crate::input::ruling::Ruling;
 use crate::input::source::Source;
 use crate::input::survey::Cancelled;

@@ -121,7 +121,7 @@ fn members<'t>(value: Value<'t>, line: &str) -> Result<Members<'t>> {
         Kind::Object(members) => Ok(members),
         _ => {
             let error = Error::new(Code::InputCorrupt, "a line holds no JSON object")
-                .with("value", crate::input::column::shorten(line.trim()));
+                .with("value", crate::input::refusal::shorten(line.trim()));
             Err(if matches!(value.kind(), Kind::List(_)) {
                 error.help("jq -c '.[]' makes lines of the items of a list")
             } else {

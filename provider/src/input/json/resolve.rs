@@ -13,9 +13,9 @@
 //! | anything else together | JSON text |
 
 use crate::error::Error;
-use crate::input::column::clash;
 use crate::input::json::shape::{Kinds, MAX_NAMES, Shape};
 use crate::input::number::MAX_DIGITS;
+use crate::input::refusal::clash;
 use crate::input::ruling::Ruling;
 use crate::input::source::Source;
 use crate::input::types::{Named, Type, Unit};

@@ -15,7 +15,7 @@ use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, Exe
 use futures::{StreamExt, TryStreamExt, stream};
 
 use super::Conform;
-use crate::sink::bytes::{BATCH_BYTES, slices};
+use crate::sink::sizes::{BATCH_BYTES, slices};
 use crate::sink::{Progress, external, plan_error};
 
 /// `ConformExec: table=main.messages, columns=50`

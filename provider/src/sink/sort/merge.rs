@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
 
 use super::sorter::Keys;
-use crate::sink::bytes::row_sizes;
+use crate::sink::sizes::row_sizes;
 
 /// A merge of sorted streams. Rows with equal keys come out in the order of the streams.
 pub(in crate::sink) struct Merge {

@@ -14,7 +14,7 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::metrics::SpillMetrics;
 
 use super::merge::Merge;
-use crate::sink::bytes::{BATCH_BYTES, compact, cuts, row_sizes};
+use crate::sink::sizes::{BATCH_BYTES, compact, cuts, row_sizes};
 use crate::sink::layout::Key;
 use crate::sink::plan_error;
 

@@ -179,11 +179,11 @@ pub(in crate::sink) struct Table {
 }
 
 impl Table {
-    pub fn new(properties: &[(&str, &str)]) -> Self {
+    pub(in crate::sink) fn new(properties: &[(&str, &str)]) -> Self {
         Self::of(metadata_with(properties))
     }
 
-    pub fn partitioned_by(properties: &[(&str, &str)], column: &str, transform: Transform) -> Self {
+    pub(in crate::sink) fn partitioned_by(properties: &[(&str, &str)], column: &str, transform: Transform) -> Self {
         Self::of(metadata_by(properties, column, transform))
     }
 
@@ -201,11 +201,11 @@ impl Table {
         }
     }
 
-    pub fn with_tasks(self, tasks: usize) -> Self {
+    pub(in crate::sink) fn with_tasks(self, tasks: usize) -> Self {
         Table { tasks, ..self }
     }
 
-    pub fn with_pool(self, pool: Arc<dyn MemoryPool>) -> Self {
+    pub(in crate::sink) fn with_pool(self, pool: Arc<dyn MemoryPool>) -> Self {
         Table { pool: Some(pool), ..self }
     }
 
@@ -227,7 +227,7 @@ impl Table {
     }
 
     /// A session, its tables `src` and `messages`.
-    pub fn session(&self, rows: Vec<Vec<RecordBatch>>, batch_id: Option<&str>) -> SessionContext {
+    pub(in crate::sink) fn session(&self, rows: Vec<Vec<RecordBatch>>, batch_id: Option<&str>) -> SessionContext {
         let config = SessionConfig::new().with_target_partitions(self.tasks);
         let mut runtime = RuntimeEnvBuilder::new();
         if let Some(pool) = &self.pool {
@@ -249,22 +249,22 @@ impl Table {
         context
     }
 
-    pub async fn physical(&self, context: &SessionContext) -> DfResult<Arc<dyn ExecutionPlan>> {
+    pub(in crate::sink) async fn physical(&self, context: &SessionContext) -> DfResult<Arc<dyn ExecutionPlan>> {
         let columns = "session_id, conversation_id, message_created_at, content_text, input_tokens, score";
         let frame = context.sql(&format!("INSERT INTO messages SELECT {columns} FROM src")).await?;
         frame.create_physical_plan().await
     }
 
-    pub async fn explain(&self, rows: Vec<Vec<RecordBatch>>) -> String {
+    pub(in crate::sink) async fn explain(&self, rows: Vec<Vec<RecordBatch>>) -> String {
         let plan = self.physical(&self.session(rows, None)).await.unwrap();
         displayable(plan.as_ref()).indent(false).to_string()
     }
 
-    pub async fn insert(&self, rows: Vec<Vec<RecordBatch>>) -> Result<Report> {
+    pub(in crate::sink) async fn insert(&self, rows: Vec<Vec<RecordBatch>>) -> Result<Report> {
         self.run(rows, None).await
     }
 
-    pub async fn insert_batch(&self, rows: Vec<Vec<RecordBatch>>, batch_id: &str) -> Result<Report> {
+    pub(in crate::sink) async fn insert_batch(&self, rows: Vec<Vec<RecordBatch>>, batch_id: &str) -> Result<Report> {
         self.run(rows, Some(batch_id)).await
     }
 
@@ -280,7 +280,7 @@ impl Table {
     }
 
     /// The table's data files, by path.
-    pub async fn files(&self) -> Vec<DataFile> {
+    pub(in crate::sink) async fn files(&self) -> Vec<DataFile> {
         let base = self.catalog.base.lock().clone().unwrap();
         let mut files = Vec::new();
         let list = self.manifests.list(&base.metadata, base.metadata.current_snapshot_id()).await.unwrap();
@@ -292,18 +292,18 @@ impl Table {
         files
     }
 
-    pub async fn bytes(&self, file: &DataFile) -> Bytes {
+    pub(in crate::sink) async fn bytes(&self, file: &DataFile) -> Bytes {
         let located = self.env.stores.resolve(file.file_path()).unwrap();
         located.store.get(&located.path).await.unwrap().bytes().await.unwrap()
     }
 
-    pub async fn read(&self, file: &DataFile) -> Vec<RecordBatch> {
+    pub(in crate::sink) async fn read(&self, file: &DataFile) -> Vec<RecordBatch> {
         let reader = ParquetRecordBatchReaderBuilder::try_new(self.bytes(file).await).unwrap();
         reader.build().unwrap().collect::<Result<_, _>>().unwrap()
     }
 
     /// Everything below the table's location.
-    pub async fn stored(&self) -> Vec<String> {
+    pub(in crate::sink) async fn stored(&self) -> Vec<String> {
         let located = self.env.stores.resolve("memory://w/main").unwrap();
         let all: Vec<_> = located.store.list(Some(&located.path)).try_collect().await.unwrap();
         let mut paths: Vec<String> = all.into_iter().map(|m| m.location.to_string()).collect();

@@ -76,17 +76,18 @@ impl Upload {
         }
     }
 
+    /// Completes the object. What the store does about an upload that it can't complete is up to it.
     pub(super) async fn finish(&mut self, location: &str) -> Result<()> {
-        if let Some(writer) = &mut self.writer {
-            writer.shutdown().await.map_err(|e| storage::error(location, io_cause(e)))?;
-            self.writer = None;
+        match self.writer.take() {
+            Some(mut writer) => writer.shutdown().await.map_err(|e| storage::error(location, io_cause(e))),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     pub(super) async fn abort(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            discard(writer).await;
+        if let Some(mut writer) = self.writer.take() {
+            // Nothing to be done where the store refuses: parts of an upload are in no listing.
+            let _ = writer.abort().await;
         }
     }
 
@@ -94,20 +95,20 @@ impl Upload {
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
+
+    /// Memory that waits to be stored, at most.
+    pub(super) fn held(&self) -> usize {
+        let most = PART_BYTES * (1 + PARTS_IN_FLIGHT);
+        usize::try_from(self.bytes).unwrap_or(most).min(most)
+    }
 }
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let (Some(writer), Ok(runtime)) = (self.writer.take(), Handle::try_current()) {
-            runtime.spawn(discard(writer));
+        if let (Some(mut writer), Ok(runtime)) = (self.writer.take(), Handle::try_current()) {
+            runtime.spawn(async move { writer.abort().await });
         }
     }
-}
-
-/// Aborts in a task of its own: a writer whose shutdown failed panics when it is aborted, and there is nothing left to
-/// abort then.
-async fn discard(mut writer: BufWriter) {
-    let _ = tokio::spawn(async move { writer.abort().await }).await;
 }
 
 /// The store's error that stands in an IO error.

@@ -49,6 +49,7 @@ mod compare;
 mod functions;
 mod literals;
 mod moment;
+mod reading;
 mod rule;
 #[cfg(test)]
 mod tests;

@@ -206,10 +206,7 @@ impl Zones {
 
 /// Whether a zone is UTC under one of its names, so that its clock readings are instants.
 pub(super) fn is_utc(zone: &str) -> bool {
-    matches!(
-        zone,
-        "UTC" | "Etc/UTC" | "Z" | "Zulu" | "GMT" | "+00:00" | "-00:00" | "+0000" | "-0000" | "+00" | "-00"
-    )
+    matches!(zone, "UTC" | "Etc/UTC" | "Z" | "Zulu" | "GMT" | "+00:00" | "-00:00" | "+0000" | "-0000" | "+00" | "-00")
 }
 
 /// A zone by its name or offset.

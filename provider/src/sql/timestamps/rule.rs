@@ -18,8 +18,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
-use super::compare::{Comparer, binary, converted, external, is_comparison, stored, string, written};
+use super::compare::{Comparer, binary, is_comparison};
 use super::moment::{Kind, Zones};
+use super::reading::{converted, external, stored, string, written};
 use crate::error::{Code, Error};
 
 /// Makes every comparison of dates and timestamps exact: see the module.
@@ -55,7 +56,8 @@ fn rewrite_node(node: LogicalPlan, zones: &Zones, config: &ConfigOptions) -> Res
             let name = names.save(&expr);
             let rewritten = expr.rewrite(&mut Rewriter { comparer: &comparer })?;
             let rewritten = rewritten.transform_data(|expr| expr.transform_up(settle))?;
-            let rewritten = if filters { rewritten.transform_data(|expr| without_null(expr, false))? } else { rewritten };
+            let rewritten =
+                if filters { rewritten.transform_data(|expr| without_null(expr, false))? } else { rewritten };
             Ok(rewritten.update_data(|expr| name.restore(expr)))
         })?
         .map_data(LogicalPlan::recompute_schema)
@@ -151,7 +153,9 @@ impl Rewriter<'_> {
         let mut parts = Parts::default();
         for item in list {
             match self.compare(expr, Operator::Eq, item)? {
-                Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if matches!(*right, Expr::Literal(..)) => {
+                Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right })
+                    if matches!(*right, Expr::Literal(..)) =>
+                {
                     parts.add(*left, *right);
                 }
                 never if Comparer::is_never(&never) => parts.nevers.push(never),

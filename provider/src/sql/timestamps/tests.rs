@@ -1,8 +1,8 @@
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{
-    ArrayRef, AsArray, Date32Array, Int64Array, RecordBatch, TimestampMicrosecondArray,
-    TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
+    ArrayRef, AsArray, Date32Array, Int64Array, RecordBatch, TimestampMicrosecondArray, TimestampMillisecondArray,
+    TimestampNanosecondArray, TimestampSecondArray,
 };
 use arrow::datatypes::Int64Type;
 use chrono::NaiveDate;
@@ -67,7 +67,8 @@ static COLUMNS: LazyLock<Columns> = LazyLock::new(|| {
     let values = units
         .iter()
         .map(|unit| {
-            let fits = |value: &i128| i64::try_from(value.div_euclid(*unit)).ok().map(|_| value.div_euclid(*unit) * unit);
+            let fits =
+                |value: &i128| i64::try_from(value.div_euclid(*unit)).ok().map(|_| value.div_euclid(*unit) * unit);
             anchors().iter().map(fits).chain([None]).collect()
         })
         .collect();
@@ -262,11 +263,10 @@ fn decide(op: &str, value: Option<i128>, literal: i128) -> Option<bool> {
 }
 
 fn all(truths: Vec<Option<bool>>) -> Option<bool> {
-    truths.into_iter().fold(Some(true), |all, one| match (all, one) {
-        (Some(false), _) | (_, Some(false)) => Some(false),
-        (None, _) | (_, None) => None,
-        _ => Some(true),
-    })
+    if truths.contains(&Some(false)) {
+        return Some(false);
+    }
+    if truths.contains(&None) { None } else { Some(true) }
 }
 
 fn not(truth: Option<bool>) -> Option<bool> {
@@ -323,8 +323,7 @@ fn comparison() -> impl Strategy<Value = (String, Vec<Option<bool>>)> {
             ">=" => "<=",
             same => same,
         };
-        let condition =
-            if flip { format!("{literal} {swapped} {column}") } else { format!("{column} {op} {literal}") };
+        let condition = if flip { format!("{literal} {swapped} {column}") } else { format!("{column} {op} {literal}") };
         let truth = |value: &Option<i128>| decide(op, value.map(|value| value * 1_000), pico);
         (condition, COLUMNS.column(column).0.iter().map(truth).collect())
     })
@@ -502,12 +501,18 @@ fn wherever_expressions_stand() {
     check(&format!("SELECT us < {far} AS early, count(*) FROM t GROUP BY early HAVING min(us) < {far}"), "true 2");
     check(&format!("SELECT count(*) FROM t a JOIN t b ON a.id = b.id AND a.us < {far}"), "2");
     check(&format!("SELECT count(*) FROM t WHERE id IN (SELECT id FROM t WHERE us < {far})"), "2");
-    check(&format!("SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.us = a.ns AND b.us < {far})"), "0");
+    check(
+        &format!("SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.us = a.ns AND b.us < {far})"),
+        "0",
+    );
     check(&format!("SELECT (SELECT count(*) FROM t WHERE us < {far})"), "2");
-    check(&format!("SELECT count(*) FROM t WHERE us > (SELECT max(ns) FROM t)"), "1");
-    check(&format!("SELECT count(*) FROM t WHERE us = (SELECT max(ns_utc) FROM t)"), "1");
+    check("SELECT count(*) FROM t WHERE us > (SELECT max(ns) FROM t)", "1");
+    check("SELECT count(*) FROM t WHERE us = (SELECT max(ns_utc) FROM t)", "1");
     check(&format!("SELECT sum(CASE WHEN us < {far} THEN 1 ELSE 0 END) FROM t"), "2");
-    check("SELECT id FROM t WHERE CASE us WHEN '1500-01-01' THEN true WHEN '1970-01-01 00:00:00.0000005' THEN true END", "1");
+    check(
+        "SELECT id FROM t WHERE CASE us WHEN '1500-01-01' THEN true WHEN '1970-01-01 00:00:00.0000005' THEN true END",
+        "1",
+    );
     check("SELECT count(*) FILTER (WHERE us < '1600-01-01') FROM t", "2");
     check("SELECT id FROM t ORDER BY us < '1600-01-01' DESC NULLS LAST, id LIMIT 2", "0, 1");
     check("SELECT id FROM t WHERE coalesce(us, us_utc) < '0001-01-02'", "0");
@@ -528,8 +533,14 @@ fn wherever_expressions_stand() {
 #[test]
 fn casts_around_columns() {
     // 2024-01-02 12:00:00.0000015 and .000001 are one microsecond.
-    check("SELECT id FROM t WHERE CAST(ns AS TIMESTAMP(6)) = TIMESTAMP '2024-01-02 12:00:00.000001' ORDER BY id", "5, 6");
-    check("SELECT id FROM t WHERE arrow_cast(ns, 'Timestamp(Microsecond, None)') IN ('2024-01-02 12:00:00.000001') ORDER BY id", "5, 6");
+    check(
+        "SELECT id FROM t WHERE CAST(ns AS TIMESTAMP(6)) = TIMESTAMP '2024-01-02 12:00:00.000001' ORDER BY id",
+        "5, 6",
+    );
+    check(
+        "SELECT id FROM t WHERE arrow_cast(ns, 'Timestamp(Microsecond, None)') IN ('2024-01-02 12:00:00.000001') ORDER BY id",
+        "5, 6",
+    );
     check("SELECT id FROM t WHERE CAST(us AS TIMESTAMP(9)) < TIMESTAMP '1600-01-01' ORDER BY id", "0, 1");
     check("SELECT id FROM t WHERE CAST(us AS TIMESTAMP(9)) < '2024-01-02 12:00:00.0000005' AND us > '2024-01-01'", "7");
     check("SELECT id FROM t WHERE CAST(d AS TIMESTAMP) = '9999-12-31'", "10");
@@ -543,10 +554,16 @@ fn casts_around_columns() {
 #[test]
 fn literals_that_are_no_timestamps() {
     let fails = |sql: &str| failure(&UTC, sql);
-    assert_eq!(fails("SELECT * FROM t WHERE us < '2024-13-45'"), "invalid_value: '2024-13-45' is not a date or timestamp");
+    assert_eq!(
+        fails("SELECT * FROM t WHERE us < '2024-13-45'"),
+        "invalid_value: '2024-13-45' is not a date or timestamp"
+    );
     assert_eq!(fails("SELECT * FROM t WHERE d = 'today'"), "invalid_value: 'today' is not a date or timestamp");
     assert_eq!(fails("SELECT TIMESTAMP 'infinity'"), "invalid_value: 'infinity' is not a date or timestamp");
-    assert_eq!(fails("SELECT * FROM t WHERE ns IN ('2024-01-01', 'x')"), "invalid_value: 'x' is not a date or timestamp");
+    assert_eq!(
+        fails("SELECT * FROM t WHERE ns IN ('2024-01-01', 'x')"),
+        "invalid_value: 'x' is not a date or timestamp"
+    );
     assert_eq!(
         fails("SELECT TIMESTAMP '1500-01-01 00:00:00.0000001'"),
         "invalid_value: '1500-01-01 00:00:00.0000001' is out of range for Timestamp(ns)"
@@ -583,11 +600,21 @@ fn what_is_inserted_is_found() {
         let session = context(zone);
         let types = "arrow_cast(us_utc, 'Timestamp(Microsecond, Some(\"UTC\"))') AS z, us, ns, d";
         query(&session, &format!("CREATE TABLE w AS SELECT {types} FROM t WHERE false"));
-        query(&session, "INSERT INTO w VALUES ('1500-01-01', '1500-01-01 12:00', '2024-01-01 00:00:00.000000001', '1500-01-01')");
-        query(&session, "INSERT INTO w VALUES (TIMESTAMP '1500-01-01', TIMESTAMP '1500-01-01 12:00', TIMESTAMP '2024-01-01 00:00:00.000000001', DATE '1500-01-01')");
+        query(
+            &session,
+            "INSERT INTO w VALUES ('1500-01-01', '1500-01-01 12:00', '2024-01-01 00:00:00.000000001', '1500-01-01')",
+        );
+        query(
+            &session,
+            "INSERT INTO w VALUES (TIMESTAMP '1500-01-01', TIMESTAMP '1500-01-01 12:00', TIMESTAMP '2024-01-01 00:00:00.000000001', DATE '1500-01-01')",
+        );
         query(&session, "INSERT INTO w (z) VALUES ('1500-01-01T00:00:00Z')");
         check_in(&session, "SELECT count(*) FROM w WHERE z = '1500-01-01' AND us = '1500-01-01 12:00'", "2");
-        check_in(&session, "SELECT count(*) FROM w WHERE ns = '2024-01-01 00:00:00.000000001' AND d = '1500-01-01'", "2");
+        check_in(
+            &session,
+            "SELECT count(*) FROM w WHERE ns = '2024-01-01 00:00:00.000000001' AND d = '1500-01-01'",
+            "2",
+        );
         check_in(&session, &format!("SELECT count(*) FROM w WHERE z = '{stored}' AND us IS NOT NULL"), "2");
         check_in(&session, "SELECT count(*) FROM w WHERE z = '1500-01-01T00:00:00Z' AND us IS NULL", "1");
     }
@@ -608,17 +635,39 @@ fn check_plan(condition: &str, expected: Expect) {
 fn columns_stay_bare() {
     check_plan("us >= '2024-01-02'", expect!["t.us >= TimestampMicrosecond(1704153600000000, None)"]);
     check_plan("us < '2024-01-02 12:00:00.0000015'", expect!["t.us <= TimestampMicrosecond(1704196800000001, None)"]);
-    check_plan("us_utc BETWEEN '2024-01-02' AND '2024-01-03'", expect![[r#"t.us_utc >= TimestampMicrosecond(1704153600000000, Some("UTC")) AND t.us_utc <= TimestampMicrosecond(1704240000000000, Some("UTC"))"#]]);
-    check_plan("us_utc IN ('2024-01-02', '2024-01-03 00:00:00.0000001')", expect![[r#"t.us_utc = TimestampMicrosecond(1704153600000000, Some("UTC"))"#]]);
-    check_plan("us NOT IN ('2024-01-02', '2024-01-03')", expect!["t.us != TimestampMicrosecond(1704153600000000, None) AND t.us != TimestampMicrosecond(1704240000000000, None)"]);
+    check_plan(
+        "us_utc BETWEEN '2024-01-02' AND '2024-01-03'",
+        expect![[
+            r#"t.us_utc >= TimestampMicrosecond(1704153600000000, Some("UTC")) AND t.us_utc <= TimestampMicrosecond(1704240000000000, Some("UTC"))"#
+        ]],
+    );
+    check_plan(
+        "us_utc IN ('2024-01-02', '2024-01-03 00:00:00.0000001')",
+        expect![[r#"t.us_utc = TimestampMicrosecond(1704153600000000, Some("UTC"))"#]],
+    );
+    check_plan(
+        "us NOT IN ('2024-01-02', '2024-01-03')",
+        expect![
+            "t.us != TimestampMicrosecond(1704153600000000, None) AND t.us != TimestampMicrosecond(1704240000000000, None)"
+        ],
+    );
     check_plan("ns > TIMESTAMP '1500-01-01'", expect!["t.ns IS NOT NULL"]);
     check_plan("ns < TIMESTAMP '1500-01-01'", expect!["EmptyRelation: rows=0"]);
     check_plan("NOT ns < TIMESTAMP '1500-01-01'", expect!["t.ns IS NOT NULL"]);
     check_plan("us = '2024-01-02 12:00:00.0000015' OR id = 3", expect!["t.id = Int64(3)"]);
     check_plan("d < TIMESTAMP '2024-01-02 12:00:00'", expect![[r#"t.d <= Date32("2024-01-02")"#]]);
-    check_plan("CAST(us AS TIMESTAMP(9)) < TIMESTAMP '2024-01-02'", expect!["t.us < TimestampMicrosecond(1704153600000000, None)"]);
-    check_plan("us > TIMESTAMP '2024-01-02' - INTERVAL '1 day'", expect!["t.us > TimestampMicrosecond(1704067200000000, None)"]);
-    check_plan("us > to_timestamp('2024-01-02T00:00:00Z')", expect!["t.us > TimestampMicrosecond(1704153600000000, None)"]);
+    check_plan(
+        "CAST(us AS TIMESTAMP(9)) < TIMESTAMP '2024-01-02'",
+        expect!["t.us < TimestampMicrosecond(1704153600000000, None)"],
+    );
+    check_plan(
+        "us > TIMESTAMP '2024-01-02' - INTERVAL '1 day'",
+        expect!["t.us > TimestampMicrosecond(1704067200000000, None)"],
+    );
+    check_plan(
+        "us > to_timestamp('2024-01-02T00:00:00Z')",
+        expect!["t.us > TimestampMicrosecond(1704153600000000, None)"],
+    );
     check_plan("us_utc > to_timestamp_micros(5)", expect![[r#"t.us_utc > TimestampMicrosecond(5, Some("UTC"))"#]]);
     check_plan("us > ns", expect!["t.us > timestamp_floor(t.ns, TimestampMicrosecond(NULL, None))"]);
 }
@@ -628,4 +677,31 @@ fn now_meets_a_bare_column() {
     let batches = query(&UTC, "EXPLAIN SELECT id FROM t WHERE us_utc >= now() - INTERVAL '1 day'");
     let plan = arrow::util::display::array_value_to_string(batches[0].column(1), 0).unwrap();
     assert!(plan.contains("t.us_utc >= TimestampMicrosecond("), "{plan}");
+}
+
+#[test]
+fn results_keep_their_names() {
+    let name = |sql: &str| query(&UTC, sql)[0].schema().field(0).name().clone();
+    assert_eq!(name("SELECT us < '1600-01-01' FROM t LIMIT 1"), r#"t.us < Utf8("1600-01-01")"#);
+    check("SELECT us < '1600-01-01', count(*) FROM t GROUP BY us < '1600-01-01' ORDER BY 2", "null 1, true 2, false 13");
+    check("SELECT DISTINCT us < '1600-01-01' FROM t ORDER BY 1", "false, true, null");
+    check("SELECT count(*) OVER (PARTITION BY us < '1600-01-01') AS n FROM t ORDER BY n LIMIT 4", "1, 2, 2, 13");
+    check("SELECT max(us) > '9999-01-01' FROM t HAVING max(us) > '9999-01-01'", "true");
+}
+
+#[test]
+fn correlated_and_aggregated_subqueries() {
+    check("SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.ns = a.us)", "12");
+    check("SELECT count(*) FROM t a WHERE EXISTS (SELECT 1 FROM t b WHERE b.us = a.ns AND b.us > '1970-01-01')", "5");
+    check("SELECT id FROM t WHERE us IN (SELECT max(ns) FROM t)", "9");
+    check("SELECT id FROM t a WHERE us IN (SELECT ns FROM t b WHERE b.id = a.id) AND us >= '2024-01-01' ORDER BY id", "6, 7, 8, 9");
+    check("SELECT id FROM t a WHERE ns NOT IN (SELECT us FROM t b WHERE b.us IS NOT NULL) ORDER BY id", "3, 5, 11, 12");
+}
+
+#[test]
+fn parameters_and_prepared_statements() {
+    let session = context(None);
+    query(&session, "PREPARE early AS SELECT count(*) FROM t WHERE us < $1");
+    check_in(&session, "EXECUTE early('1600-01-01')", "2");
+    check_in(&session, "EXECUTE early(TIMESTAMP '1600-01-01')", "2");
 }
