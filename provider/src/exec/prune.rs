@@ -170,7 +170,7 @@ impl<'a> FileFacts<'a> {
         for group in groups {
             let rows = self.footer.metadata.row_groups().get(group).map_or(0, |g| g.num_rows().max(0) as usize);
             let mut pages = Pages { facts: self, group, rows, cache: HashMap::new() };
-            let all = || Vec::from([0..rows]);
+            let all = || std::iter::once(0..rows).collect::<Vec<_>>();
             let ranges = predicates.iter().fold(all(), |ranges, p| intersect(&ranges, &pages.rows_of(p)));
             match ranges.as_slice() {
                 [] => {}
@@ -195,7 +195,7 @@ impl Pages<'_> {
     /// The rows that may match: pages of different columns have different bounds, so each condition is evaluated over the
     /// pages of its own column and the row ranges are combined.
     fn rows_of(&mut self, predicate: &Predicate) -> Vec<Range<usize>> {
-        let all = Vec::from([0..self.rows]);
+        let all: Vec<_> = std::iter::once(0..self.rows).collect();
         match predicate {
             Predicate::True => all,
             Predicate::False => Vec::new(),
@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     fn row_ranges_combine() {
-        assert_eq!(intersect(&[0..10, 20..30], &[5..25]), vec![5..10, 20..25]);
-        assert_eq!(intersect(&[0..10], &[10..20]), Vec::<Range<usize>>::new());
+        assert_eq!(intersect(&[0..10, 20..30], &[5..21, 21..25]), vec![5..10, 20..21, 21..25]);
+        assert_eq!(intersect(&[0..5, 5..10], &[10..20, 30..40]), Vec::<Range<usize>>::new());
         assert_eq!(union(vec![20..30, 0..10, 10..12, 5..6, 7..7]), vec![0..12, 20..30]);
     }
 }
