@@ -48,8 +48,12 @@ impl Layout {
 
         let mut hinted: Vec<FieldRef> = stored.schema().fields().iter().map(Arc::clone).collect();
         for (field, root) in table.fields().iter().zip(&roots) {
-            if let Some(slot) = root.and_then(|root| hinted.get_mut(root)) {
-                *slot = Arc::new(hint(slot, field));
+            if let Some((root, slot)) = root.and_then(|root| Some((root, hinted.get_mut(root)?))) {
+                *slot = match is_int96(footer, root) {
+                    // Has no unit of its own, so it can be decoded to any.
+                    true => Arc::new(slot.as_ref().clone().with_data_type(field.data_type().clone())),
+                    false => Arc::new(hint(slot, field)),
+                };
             }
         }
         let hinted = Arc::new(ArrowSchema::new(hinted));
@@ -156,6 +160,12 @@ fn null(data_type: &DataType) -> Result<ScalarValue> {
     ScalarValue::try_new_null(data_type).map_err(|e| Error::new(Code::Internal, e.to_string()))
 }
 
+fn is_int96(footer: &Footer, root: usize) -> bool {
+    let schema = footer.metadata.file_metadata().schema_descr();
+    let leaf = schema.columns().iter().enumerate().find(|(leaf, _)| schema.get_column_root_idx(*leaf) == root);
+    leaf.is_some_and(|(_, column)| column.physical_type() == parquet::basic::Type::INT96)
+}
+
 /// The type that the Parquet reader should decode a stored column to, so that no cast is left where none is needed:
 /// views for strings and binary, the table's zone and unit for timestamps.
 fn hint(stored: &Field, table: &Field) -> Field {
@@ -168,8 +178,6 @@ fn hint_type(stored: &DataType, table: &DataType) -> DataType {
     match (stored, table) {
         (Utf8, Utf8View | LargeUtf8) | (Binary, BinaryView | LargeBinary | Utf8View) => table.clone(),
         (Timestamp(from, _), Timestamp(to, Some(_))) if from == to => table.clone(),
-        // INT96, which has no unit of its own.
-        (Timestamp(TimeUnit::Nanosecond, None), Timestamp(TimeUnit::Microsecond, _)) => table.clone(),
         (Struct(fields), Struct(wanted)) => {
             let hinted = fields.iter().map(|field| match by_id(wanted, field_id(field)) {
                 Some((_, table)) => hint(field, table),

@@ -245,7 +245,7 @@ async fn read(task: &Task, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
         .map_err(|e| io.parquet(e))?
         .with_page_index_policy(PageIndexPolicy::Optional);
     let start = if size <= WHOLE { 0 } else { size - TAIL };
-    let mut ranges = vec![start..size];
+    let mut ranges: Vec<_> = std::iter::once(start..size).collect();
     let mut tail = None;
     loop {
         let bytes = io.fetch(&ranges).await?;

@@ -5,6 +5,7 @@
 //!   no IO      0..1      statistics    0..1             index    1..2 requests a row group
 //! ```
 
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -145,7 +146,7 @@ impl Reading {
         let layout = footer.layout(table, || Layout::new(&footer, table, &view.schema)).map_err(external)?;
         let reshape = |columns: &[usize]| layout.reshape(columns, table, task, &view.schema).map_err(external);
 
-        let (early, late) = self.split(open, &layout, &footer, &selection, table);
+        let (early, late) = self.split(open, &layout, &footer, &selection, io.gap());
         let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
         let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
         let output = reshape(&self.columns_with(&late))?;
@@ -177,15 +178,18 @@ impl Reading {
     }
 
     /// Which conditions are tested while decoding (in order), and which afterwards. Decoding a condition's columns ahead
-    /// pays where what it can spare is at least as large.
+    /// costs a request for each row group; it pays where what it can spare is worth that, and at least as large as those
+    /// columns.
     fn split<'c>(
         &self,
         open: Vec<&'c Conjunct>,
         layout: &Layout,
         footer: &Footer,
         selection: &Selection,
-        table: &SchemaRef,
+        request: u64,
     ) -> (Vec<&'c Conjunct>, Vec<&'c Conjunct>) {
+        let table = &self.scan.view.arrow;
+        let enough = request.saturating_mul(selection.len() as u64);
         let stored = |columns: &mut dyn Iterator<Item = usize>| -> u64 {
             columns.filter_map(|at| layout.root(at)).map(|root| root_bytes(footer, selection, root)).sum()
         };
@@ -195,7 +199,7 @@ impl Reading {
             let spared = stored(&mut self.wanted.iter().copied().filter(|at| !conjunct.columns.contains(at)));
             let in_file = conjunct.columns.iter().any(|at| layout.root(*at).is_some());
             let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
-            match in_file && flat && own <= spared {
+            match in_file && flat && spared >= own.max(enough) {
                 true => early.push((!conjunct.is_lookup(), own, conjunct)),
                 false => late.push(conjunct),
             }
@@ -225,15 +229,27 @@ fn residual(late: &[&Conjunct], schema: &SchemaRef) -> DataFusionResult<Option<A
     Ok(conjunction_opt(rebased.collect::<DataFusionResult<Vec<_>>>()?))
 }
 
-/// Stored bytes of a root column in the selected row groups.
+/// Stored bytes of a root column that hold selected rows.
 fn root_bytes(footer: &Footer, selection: &Selection, root: usize) -> u64 {
     let schema = footer.metadata.file_metadata().schema_descr();
-    let groups = selection.iter().filter_map(|(group, _)| footer.metadata.row_groups().get(*group));
-    groups
-        .flat_map(|group| group.columns().iter().enumerate())
-        .filter(|(leaf, _)| schema.get_column_root_idx(*leaf) == root)
-        .map(|(_, column)| column.compressed_size().max(0) as u64)
-        .sum()
+    let leaves = || (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
+    let each = selection.iter().flat_map(|(group, rows)| leaves().map(move |leaf| (*group, leaf, rows.as_deref())));
+    each.map(|(group, leaf, rows)| chunk_bytes(footer, group, leaf, rows)).sum()
+}
+
+fn chunk_bytes(footer: &Footer, group: usize, leaf: usize, rows: Option<&[Range<usize>]>) -> u64 {
+    let Some(row_group) = footer.metadata.row_groups().get(group) else { return 0 };
+    let whole = row_group.columns().get(leaf).map_or(0, |column| column.compressed_size().max(0) as u64);
+    let pages = footer.metadata.offset_index().and_then(|index| index.get(group)?.get(leaf));
+    let (Some(rows), Some(pages)) = (rows, pages) else { return whole };
+    let pages = pages.page_locations();
+    let holds = |at: usize| {
+        let start = pages.get(at).map_or(0, |page| page.first_row_index);
+        let end = pages.get(at + 1).map_or(row_group.num_rows(), |page| page.first_row_index);
+        rows.iter().any(|range| (range.start as i64) < end && start < range.end as i64)
+    };
+    let selected = pages.iter().enumerate().filter(|(at, _)| holds(*at));
+    selected.map(|(_, page)| u64::try_from(page.compressed_page_size).unwrap_or_default()).sum()
 }
 
 /// The selected rows of the selected row groups, as the decoder wants them; `None`: all.

@@ -27,6 +27,9 @@ use crate::scan::{Task, primitive};
 /// Row groups to read, in order, and for each the rows that may match (`None`: all).
 pub(super) type Selection = Vec<(usize, Option<Vec<Range<usize>>>)>;
 
+/// A column's pages: their rows in the row group, and what is known of them.
+type PageFacts = Vec<(Range<usize>, Facts)>;
+
 /// A file's columns as far as predicates ask for them.
 pub(super) struct FileFacts<'a> {
     footer: &'a Footer,
@@ -167,7 +170,7 @@ impl<'a> FileFacts<'a> {
         for group in groups {
             let rows = self.footer.metadata.row_groups().get(group).map_or(0, |g| g.num_rows().max(0) as usize);
             let mut pages = Pages { facts: self, group, rows, cache: HashMap::new() };
-            let all = || vec![0..rows];
+            let all = || std::iter::once(0..rows).collect::<Vec<_>>();
             let ranges = predicates.iter().fold(all(), |ranges, p| intersect(&ranges, &pages.rows_of(p)));
             match ranges.as_slice() {
                 [] => {}
@@ -185,14 +188,14 @@ struct Pages<'a> {
     facts: &'a FileFacts<'a>,
     group: usize,
     rows: usize,
-    cache: HashMap<i32, Option<Vec<(Range<usize>, Facts)>>>,
+    cache: HashMap<i32, Option<PageFacts>>,
 }
 
 impl Pages<'_> {
     /// The rows that may match: pages of different columns have different bounds, so each condition is evaluated over the
     /// pages of its own column and the row ranges are combined.
     fn rows_of(&mut self, predicate: &Predicate) -> Vec<Range<usize>> {
-        let all = vec![0..self.rows];
+        let all: Vec<_> = std::iter::once(0..self.rows).collect();
         match predicate {
             Predicate::True => all,
             Predicate::False => Vec::new(),
@@ -212,7 +215,7 @@ impl Pages<'_> {
         }
     }
 
-    fn pages(&mut self, field: i32) -> Option<&Vec<(Range<usize>, Facts)>> {
+    fn pages(&mut self, field: i32) -> Option<&PageFacts> {
         let (facts, group) = (self.facts, self.group);
         let pages = self.cache.entry(field).or_insert_with(|| {
             let pages = facts.stored(field)?.of_pages(&facts.footer.metadata, group)?;
@@ -293,8 +296,8 @@ mod tests {
 
     #[test]
     fn row_ranges_combine() {
-        assert_eq!(intersect(&[0..10, 20..30], &[5..25]), vec![5..10, 20..25]);
-        assert_eq!(intersect(&[0..10], &[10..20]), Vec::<Range<usize>>::new());
+        assert_eq!(intersect(&[0..10, 20..30], &[5..21, 21..25]), vec![5..10, 20..21, 21..25]);
+        assert_eq!(intersect(&[0..5, 5..10], &[10..20, 30..40]), Vec::<Range<usize>>::new());
         assert_eq!(union(vec![20..30, 0..10, 10..12, 5..6, 7..7]), vec![0..12, 20..30]);
     }
 }

@@ -69,6 +69,11 @@ impl FileIo {
         self.tail = tail;
     }
 
+    /// Bytes that cost about as much as a request.
+    pub(super) fn gap(&self) -> u64 {
+        if self.local { LOCAL_GAP } else { REMOTE_GAP }
+    }
+
     /// The bytes of each range, in order. Ranges must lie inside the file.
     pub(super) async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         let kept: Vec<Option<Bytes>> =
@@ -90,7 +95,7 @@ impl FileIo {
         if ranges.is_empty() {
             return Ok(Vec::new());
         }
-        let requests = coalesce(ranges, if self.local { LOCAL_GAP } else { REMOTE_GAP });
+        let requests = coalesce(ranges, self.gap());
         if requests.iter().any(|range| range.end > self.task.bytes()) {
             return Err(self.corrupt("the file's metadata points past its end"));
         }

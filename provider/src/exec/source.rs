@@ -179,6 +179,9 @@ impl FileSource for IcebergSource {
         _ordering: Option<LexOrdering>,
         config: &FileScanConfig,
     ) -> Result<Option<FileScanConfig>> {
+        if config.file_groups.len() >= target_partitions {
+            return Ok(None);
+        }
         let groups = balance(&self.scan.plan.tasks, target_partitions);
         if groups.len() <= config.file_groups.len() {
             return Ok(None);

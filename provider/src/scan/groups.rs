@@ -24,7 +24,7 @@ pub fn balance(tasks: &[Arc<Task>], partitions: usize) -> Vec<Vec<Piece>> {
     let total: u64 = tasks.iter().map(|task| task.bytes()).sum();
     let share = total.div_ceil(partitions as u64).max(WHOLE);
     let mut pieces: Vec<Piece> = tasks.iter().flat_map(|task| cut(task, share)).collect();
-    pieces.sort_by_key(|piece| Reverse((piece.bytes(), piece.task.age())));
+    pieces.sort_by_cached_key(|piece| Reverse((piece.bytes(), piece.task.age())));
 
     let mut groups: Vec<(u64, Vec<Piece>)> = vec![(0, Vec::new()); partitions.min(pieces.len()).max(1)];
     for piece in pieces {
@@ -36,7 +36,7 @@ pub fn balance(tasks: &[Arc<Task>], partitions: usize) -> Vec<Vec<Piece>> {
     groups
         .into_iter()
         .map(|(_, mut group)| {
-            group.sort_by_key(|piece| (Reverse(piece.task.age()), piece.range.as_ref().map_or(0, |r| r.start)));
+            group.sort_by_cached_key(|piece| (Reverse(piece.task.age()), piece.range.as_ref().map_or(0, |r| r.start)));
             group
         })
         .collect()

@@ -7,9 +7,11 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
-use iceberg::spec::{ListType, Literal, NestedField, PrimitiveType, Schema, StructType, Type};
+use iceberg::spec::{
+    ListType, Literal, NestedField, PartitionSpec, PrimitiveType, Schema, StructType, Transform, Type,
+};
 
-use super::fixture::{Table, column};
+use super::fixture::{REMOTE, Table, column};
 use super::lines;
 
 fn batch(table: &Table, columns: Vec<ArrayRef>) -> RecordBatch {
@@ -31,7 +33,8 @@ async fn answers(table: &Table, queries: &[(&str, &[&str])]) {
 
 #[tokio::test]
 async fn columns_are_found_by_id() {
-    let mut table = Table::new(vec![column(1, "a", PrimitiveType::Int), column(2, "b", PrimitiveType::String)], None);
+    let mut table =
+        Table::new(REMOTE, vec![column(1, "a", PrimitiveType::Int), column(2, "b", PrimitiveType::String)], None);
     let old: Vec<ArrayRef> =
         vec![Arc::new(Int32Array::from(vec![1, 2])), Arc::new(StringArray::from(vec![Some("x"), None]))];
     table.add(&batch(&table, old), None).await;
@@ -54,8 +57,8 @@ async fn columns_are_found_by_id() {
     answers(
         &table,
         &[
-            ("SELECT * FROM t", &[&format!("8|{big}|z"), "7|1|", "7|2|", "|3|y"].map(|s| s as &str)),
-            ("SELECT n FROM t WHERE n >= 2", &["2", "3", &big.to_string()].map(|s| s as &str)),
+            ("SELECT * FROM t", &["7|1|∅", "7|2|∅", &format!("8|{big}|z"), "∅|3|y"].map(|s| s as &str)),
+            ("SELECT n FROM t WHERE n >= 2", &[&big.to_string(), "2", "3"].map(|s| s as &str)),
             ("SELECT n FROM t WHERE d = 7", &["1", "2"]),
             ("SELECT n FROM t WHERE a IS NULL", &["1", "2"]),
             ("SELECT n FROM t WHERE a = 'y' OR d = 7", &["1", "2", "3"]),
@@ -80,7 +83,7 @@ fn people(element: Type) -> Vec<NestedField> {
 
 #[tokio::test]
 async fn nested_fields_are_found_by_id() {
-    let mut table = Table::new(people(person(Vec::new())), None);
+    let mut table = Table::new(REMOTE, people(person(Vec::new())), None);
     let stored = crate::schema::stored_arrow(&table.schema).unwrap();
     let DataType::List(element) = stored.field(1).data_type() else { panic!("a list") };
     let DataType::Struct(fields) = element.data_type() else { panic!("a struct") };
@@ -110,17 +113,30 @@ async fn nested_fields_are_found_by_id() {
 
 #[tokio::test]
 async fn an_identity_partition_gives_a_column_that_files_lack() {
-    let mut table = Table::new(vec![column(1, "n", PrimitiveType::Int)], None);
-    table.add(&batch(&table, vec![Arc::new(Int32Array::from(vec![1]))]), None).await;
-    let view = table.view().await;
-    let context = table.session(view, 1);
-    let answer = table.query(&context, "SELECT count(*), count(n) FROM t").await;
-    assert_eq!(lines(&answer.batches), ["1|1"]);
+    let mut table = Table::new(REMOTE, vec![column(1, "n", PrimitiveType::Int)], None);
+    for region in [7, 8] {
+        table.add(&batch(&table, vec![Arc::new(Int32Array::from(vec![region * 10]))]), Some(region)).await;
+    }
+    evolve(&mut table, vec![column(1, "n", PrimitiveType::Int), column(2, "region", PrimitiveType::Int)]);
+    table.spec = PartitionSpec::builder(Arc::clone(&table.schema))
+        .add_partition_field("region", "region", Transform::Identity)
+        .unwrap()
+        .build()
+        .unwrap();
+    answers(
+        &table,
+        &[
+            ("SELECT n, region FROM t", &["70|7", "80|8"]),
+            ("SELECT n FROM t WHERE region = 8", &["80"]),
+            ("SELECT n FROM t WHERE region + n > 80", &["80"]),
+        ],
+    )
+    .await;
 }
 
 #[tokio::test]
 async fn a_file_without_field_ids_is_refused() {
-    let mut table = Table::new(vec![column(1, "ts", PrimitiveType::Timestamptz)], Some(1));
+    let mut table = Table::new(REMOTE, vec![column(1, "ts", PrimitiveType::Timestamptz)], Some(1));
     let rows: Vec<ArrayRef> = vec![Arc::new(TimestampMicrosecondArray::from(vec![5]).with_timezone("+00:00"))];
     table.add(&batch(&table, rows), Some(0)).await;
     let bare = Field::new("ts", DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some("UTC".into())), true);

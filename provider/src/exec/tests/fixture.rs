@@ -15,9 +15,9 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
 use iceberg::spec::{
-    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, NestedField, Operation,
-    PartitionSpec, PrimitiveType, Schema, Snapshot, SortOrder, Struct, Summary, TableMetadata, TableMetadataBuilder,
-    Transform, Type, UnboundPartitionSpec,
+    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestContentType,
+    NestedField, Operation, PartitionSpec, PrimitiveType, Schema, Snapshot, SortOrder, Struct, Summary, TableMetadata,
+    TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -37,7 +37,9 @@ use crate::schema::{stored_arrow, to_arrow};
 use crate::storage::{Env, ManualClock, SeededIds, Stores};
 use crate::table::{Access, IcebergTable};
 
-pub(super) const ROOT: &str = "memory://t/table";
+/// Roots of tables: the same store, read as an object store and as a disk.
+pub(super) const REMOTE: &str = "memory://t/table";
+pub(super) const LOCAL: &str = "file:///table";
 /// Rows of a row group and of a page: small, so that a few hundred rows have several of each.
 pub(super) const GROUP: usize = 200;
 pub(super) const PAGE: usize = 40;
@@ -106,18 +108,21 @@ pub(super) struct Answer {
 
 /// A table under construction.
 pub(super) struct Table {
+    root: &'static str,
     pub(super) stores: Stores,
     store: Arc<Counting>,
     pub(super) schema: Arc<Schema>,
     pub(super) spec: PartitionSpec,
     /// Files by the schema they were written under.
     files: Vec<DataFile>,
+    /// Delete files that the manifest list counts.
+    pub(super) deletes: u32,
     pub(super) properties: fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
 }
 
 impl Table {
     /// An empty table, partitioned by the day of field `day` if one is given.
-    pub(super) fn new(fields: Vec<NestedField>, day: Option<i32>) -> Table {
+    pub(super) fn new(root: &'static str, fields: Vec<NestedField>, day: Option<i32>) -> Table {
         let fields: Vec<_> = fields.into_iter().map(Arc::new).collect();
         let schema = Arc::new(Schema::builder().with_fields(fields).build().unwrap());
         let spec = day.map_or_else(PartitionSpec::unpartition_spec, |day| {
@@ -131,8 +136,8 @@ impl Table {
         });
         let store = Arc::new(Counting { inner: InMemory::new(), counts: Mutex::default() });
         let stores = Stores::new();
-        stores.register(&Url::parse("memory://t").unwrap(), Arc::clone(&store) as _);
-        Table { stores, store, schema, spec, files: Vec::new(), properties: |p| p }
+        stores.register(&Url::parse(root).unwrap(), Arc::clone(&store) as _);
+        Table { root, stores, store, schema, spec, files: Vec::new(), deletes: 0, properties: |p| p }
     }
 
     /// Writes one data file with the rows of `batch`, whose columns are those of the table's schema as it is now.
@@ -155,7 +160,7 @@ impl Table {
         writer.write(&batch).unwrap();
         let written = writer.close().unwrap();
         let offsets: Vec<i64> = written.row_groups().iter().map(|g| g.column(0).byte_range().0 as i64).collect();
-        let location = format!("{ROOT}/data/{}.parquet", self.files.len());
+        let location = format!("{}/data/{}.parquet", self.root, self.files.len());
         let size = bytes.len() as u64;
         let located = self.stores.resolve(&location).unwrap();
         located.store.put(&located.path, bytes.into()).await.unwrap();
@@ -194,14 +199,14 @@ impl Table {
         let version = FormatVersion::V3;
         let target = ManifestTarget {
             stores: &self.stores,
-            location: format!("{ROOT}/metadata/m0.avro"),
+            location: format!("{}/metadata/m0.avro", self.root),
             version,
             snapshot_id: 1,
             schema: &self.schema,
             spec: &self.spec,
         };
         let manifest = write_manifest(target, self.files.iter().map(NewEntry::Added)).await.unwrap();
-        let location = format!("{ROOT}/metadata/snap-1.avro");
+        let location = format!("{}/metadata/snap-1.avro", self.root);
         let list = NewList {
             stores: &self.stores,
             location: location.clone(),
@@ -211,7 +216,15 @@ impl Table {
             sequence_number: 1,
             next_row_id: 0,
         };
-        let assigned = write_list(list, vec![manifest]).await.unwrap().assigned_rows;
+        let mut manifests = vec![manifest];
+        if self.deletes > 0 {
+            let mut deletes = manifests[0].clone();
+            deletes.content = ManifestContentType::Deletes;
+            deletes.added_files_count = Some(self.deletes);
+            deletes.first_row_id = None;
+            manifests.push(deletes);
+        }
+        let assigned = write_list(list, manifests).await.unwrap().assigned_rows;
         let metadata = self.metadata(location, assigned);
         let arrow = to_arrow(metadata.current_schema()).unwrap();
         View {
@@ -220,7 +233,7 @@ impl Table {
             schema: Arc::clone(metadata.current_schema()),
             arrow,
             metadata: Arc::new(metadata),
-            metadata_location: format!("{ROOT}/metadata/v1.metadata.json"),
+            metadata_location: format!("{}/metadata/v1.metadata.json", self.root),
             manifests: Manifests::new(self.stores.clone(), 1 << 20),
             env: Env {
                 stores: self.stores.clone(),
@@ -242,11 +255,11 @@ impl Table {
             .with_schema_id(0)
             .with_row_range(0, rows)
             .build();
-        TableMetadataBuilder::new(
+        let metadata = TableMetadataBuilder::new(
             self.schema.as_ref().clone(),
             self.spec.clone().into_unbound(),
             SortOrder::unsorted_order(),
-            ROOT.to_owned(),
+            self.root.to_owned(),
             FormatVersion::V3,
             HashMap::new(),
         )
@@ -255,7 +268,12 @@ impl Table {
         .unwrap()
         .build()
         .unwrap()
-        .metadata
+        .metadata;
+        // The builder numbers columns anew; an evolved table has the ids it has.
+        let mut json = serde_json::to_value(metadata).unwrap();
+        json["schemas"] = serde_json::json!([serde_json::to_value(self.schema.as_ref()).unwrap()]);
+        json["last-column-id"] = 100.into();
+        crate::metadata::parse("v1.metadata.json", &serde_json::to_vec(&json).unwrap()).unwrap()
     }
 
     /// A session in which `view` is the table `t`.
@@ -341,5 +359,15 @@ impl Table {
     pub(super) async fn bytes(&self, file: usize) -> Vec<u8> {
         let located = self.stores.resolve(self.files[file].file_path()).unwrap();
         located.store.get(&located.path).await.unwrap().bytes().await.unwrap().to_vec()
+    }
+
+    pub(super) async fn remove(&self, file: usize) {
+        let located = self.stores.resolve(self.files[file].file_path()).unwrap();
+        located.store.delete(&located.path).await.unwrap();
+    }
+
+    /// Calls and bytes that the store has counted.
+    pub(super) fn counted(&self) -> (u64, u64) {
+        *self.store.counts.lock()
     }
 }

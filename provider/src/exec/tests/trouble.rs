@@ -1,0 +1,120 @@
+//! Files that are cut, damaged, strange or large.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use iceberg::spec::PrimitiveType;
+use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
+
+use super::fixture::{LOCAL, REMOTE, Table, column};
+use super::lines;
+
+async fn numbers(root: &'static str, rows: i64, width: usize) -> Table {
+    let mut table =
+        Table::new(root, vec![column(1, "n", PrimitiveType::Long), column(2, "text", PrimitiveType::String)], None);
+    table.properties = |properties| properties.set_dictionary_enabled(false);
+    let texts = (0..rows).map(|n| format!("{n:0width$}"));
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(Int64Array::from_iter_values(0..rows)), Arc::new(StringArray::from_iter_values(texts))];
+    let stored = Arc::new(crate::schema::stored_arrow(&table.schema).unwrap());
+    table.add(&RecordBatch::try_new(stored, columns).unwrap(), None).await;
+    table
+}
+
+async fn error(table: &Table, sql: &str) -> String {
+    let context = table.session(table.view().await, 1);
+    context.sql(sql).await.unwrap().collect().await.unwrap_err().to_string()
+}
+
+#[tokio::test]
+async fn a_large_file_is_cut_and_each_row_is_read_once() {
+    for root in [LOCAL, REMOTE] {
+        let table = numbers(root, 20_000, 200).await;
+        let context = table.session(table.view().await, 3);
+        for _ in ["cold", "warm"] {
+            let answer =
+                table.query(&context, "SELECT count(text), sum(n), min(n), max(n) FROM t WHERE n % 2 = 0").await;
+            assert_eq!(lines(&answer.batches), ["10000|99990000|0|19998"]);
+            let ledger = answer.report.unwrap().ledger;
+            assert_eq!((ledger.requests, ledger.bytes), answer.counted);
+            assert_eq!(ledger.row_groups.to_string(), "100/100");
+            assert_eq!(ledger.rows.to_string(), "10000/20000 (filter 10000)");
+        }
+        let plan = context.sql("SELECT text FROM t").await.unwrap().create_physical_plan().await.unwrap();
+        assert_eq!(plan.properties().partitioning.partition_count(), 3);
+        let answer = table.query(&context, "SELECT count(*) FROM t WHERE n >= 0").await;
+        assert_eq!(lines(&answer.batches), ["20000"], "a cut file is counted once");
+    }
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_an_error() {
+    for (what, damage) in [
+        ("empty", (|_| Vec::new()) as fn(Vec<u8>) -> Vec<u8>),
+        ("a few bytes", |bytes| bytes[..6].to_vec()),
+        ("the end is cut off", |bytes| bytes[..bytes.len() - 7].to_vec()),
+        ("only the end", |bytes| bytes[bytes.len() - 40..].to_vec()),
+        ("a footer longer than the file", |mut bytes| {
+            let at = bytes.len() - 8;
+            bytes[at..at + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+            bytes
+        }),
+        ("not Parquet", |bytes| vec![b'x'; bytes.len()]),
+        ("zeroed pages", |mut bytes| {
+            let pages = bytes.len() / 2;
+            bytes[4..pages].fill(0);
+            bytes
+        }),
+    ] {
+        let mut table = numbers(REMOTE, 1000, 20).await;
+        let damaged = damage(table.bytes(0).await);
+        table.replace(0, damaged).await;
+        let error = error(&table, "SELECT sum(n), max(text) FROM t").await;
+        assert!(error.contains("error[data_file_corrupt]") && error.contains("data/0.parquet"), "{what}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_missing_file_is_an_error() {
+    let table = numbers(REMOTE, 10, 1).await;
+    table.remove(0).await;
+    let error = error(&table, "SELECT n FROM t").await;
+    assert!(error.contains("error[data_file_corrupt]") && error.contains("missing"), "{error}");
+}
+
+#[tokio::test]
+async fn deletes_are_refused_by_name() {
+    let mut table = numbers(REMOTE, 10, 1).await;
+    table.deletes = 2;
+    let error = error(&table, "SELECT n FROM t").await;
+    assert!(error.contains("error[not_supported]") && error.contains("delete files"), "{error}");
+}
+
+#[tokio::test]
+async fn another_unit_of_time_is_not_misread() {
+    let mut table = Table::new(REMOTE, vec![column(1, "ts", PrimitiveType::Timestamp)], None);
+    let stored = Arc::new(crate::schema::stored_arrow(&table.schema).unwrap());
+    let none =
+        RecordBatch::try_new(Arc::clone(&stored), vec![arrow::array::new_null_array(stored.field(0).data_type(), 1)]);
+    table.add(&none.unwrap(), None).await;
+    let id = HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), "1".to_owned())]);
+    let nanos = Field::new("ts", DataType::Timestamp(TimeUnit::Nanosecond, None), true).with_metadata(id);
+    table.overwrite(0, nanos).await;
+    let error = error(&table, "SELECT ts FROM t").await;
+    assert!(error.contains("stored: Timestamp(ns)"), "{error}");
+}
+
+#[tokio::test]
+async fn dropping_a_stream_stops_its_requests() {
+    use futures::StreamExt;
+    let table = numbers(REMOTE, 20_000, 200).await;
+    let context = table.session(table.view().await, 1);
+    let mut rows = context.sql("SELECT text FROM t").await.unwrap().execute_stream().await.unwrap();
+    assert!(rows.next().await.unwrap().unwrap().num_rows() > 0);
+    drop(rows);
+    tokio::task::yield_now().await;
+    let (_, read) = table.counted();
+    assert!(read < table.bytes(0).await.len() as u64 / 2, "{read}");
+}
