@@ -185,9 +185,10 @@ async fn open(
             };
             let opened = input::open(paths, &options, &state.task_ctx()).await?;
             progress.input_bytes.store(opened.bytes, Ordering::Relaxed);
+            let inferred = opened.inferred && dataset.schema().is_none();
             Opened {
-                schema: opened.schema.as_ref().clone(),
-                source: if opened.inferred { SchemaSource::Values } else { SchemaSource::Schema },
+                schema: as_declared(&opened.schema, dataset),
+                source: if inferred { SchemaSource::Values } else { SchemaSource::Schema },
                 plan: opened.plan,
                 json_paths: opened.json_paths,
                 clash: opened.clash,
@@ -195,6 +196,21 @@ async fn open(
         }
     };
     without_null_columns(opened)
+}
+
+/// Input from text is nullable whatever was declared: the declaration says which columns are required, and the sink refuses
+/// nulls in them.
+// @spec L8
+fn as_declared(schema: &ArrowSchema, dataset: &Dataset) -> ArrowSchema {
+    let Some(declared) = dataset.schema() else { return schema.clone() };
+    let fields = schema.fields().iter().map(|field| match declared.field_with_name(field.name()) {
+        Ok(wanted) => {
+            let nullable = field.as_ref().clone().with_nullable(wanted.is_nullable());
+            Arc::new(nullable.with_metadata(wanted.metadata().clone()))
+        }
+        Err(_) => Arc::clone(field),
+    });
+    ArrowSchema::new(fields.collect::<Vec<_>>())
 }
 
 /// A column without a type holds nothing but nulls and makes no column.
