@@ -7,6 +7,8 @@
 //! Nothing is written before the sink runs: an export that is refused leaves the table as it was.
 
 mod prepare;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
