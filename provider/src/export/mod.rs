@@ -138,6 +138,10 @@ async fn attempt(
         prepare::check_declared_drift(&table, &dataset, base)?;
     }
     let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
+    // Without rows no column could be inferred: that is no lost column.
+    if opened.schema.fields().is_empty() && is_empty(&opened, state).await? {
+        return Ok(done(nothing(Outcome::Empty), Vec::new()));
+    }
     dataset = dataset.with_json_paths(&opened.json_paths);
     let target = prepare::target(request, &dataset, base, &opened, committer)?;
 
@@ -147,6 +151,16 @@ async fn attempt(
     let report = sink::report(&plan)
         .ok_or_else(|| Error::new(Code::Internal, "the sink ended without a report").with("table", &table))?;
     Ok(done(report, opened.json_paths))
+}
+
+async fn is_empty(opened: &Opened, state: &dyn Session) -> Result<bool> {
+    let mut stream = execute_stream(Arc::clone(&opened.plan), state.task_ctx())?;
+    while let Some(batch) = stream.try_next().await? {
+        if batch.num_rows() > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn nothing(outcome: Outcome) -> Report {
@@ -187,10 +201,9 @@ async fn open(
             };
             let opened = input::open(paths, &options, &state.task_ctx()).await?;
             progress.input_bytes.store(opened.bytes, Ordering::Relaxed);
-            let inferred = opened.inferred && dataset.schema().is_none();
             Opened {
-                schema: as_declared(&opened.schema, dataset),
-                source: if inferred { SchemaSource::Values } else { SchemaSource::Schema },
+                schema: opened.schema.as_ref().clone(),
+                source: if opened.inferred { SchemaSource::Values } else { SchemaSource::Schema },
                 plan: opened.plan,
                 json_paths: opened.json_paths,
                 clash: opened.clash,
@@ -198,21 +211,6 @@ async fn open(
         }
     };
     without_null_columns(opened)
-}
-
-/// Input from text is nullable whatever was declared: the declaration says which columns are required, and the sink refuses
-/// nulls in them.
-// @spec L8
-fn as_declared(schema: &ArrowSchema, dataset: &Dataset) -> ArrowSchema {
-    let Some(declared) = dataset.schema() else { return schema.clone() };
-    let fields = schema.fields().iter().map(|field| match declared.field_with_name(field.name()) {
-        Ok(wanted) => {
-            let nullable = field.as_ref().clone().with_nullable(wanted.is_nullable());
-            Arc::new(nullable.with_metadata(wanted.metadata().clone()))
-        }
-        Err(_) => Arc::clone(field),
-    });
-    ArrowSchema::new(fields.collect::<Vec<_>>())
 }
 
 /// A column without a type holds nothing but nulls and makes no column.

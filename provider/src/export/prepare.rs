@@ -66,7 +66,7 @@ fn create(
     incoming: &ArrowSchema,
     committer: &Committer,
 ) -> Result<Target> {
-    let schema = schema::from_arrow(&required_as_declared(dataset, incoming), &dataset.nanoseconds())?;
+    let schema = schema::from_arrow(&as_declared(dataset, incoming), &dataset.nanoseconds())?;
     if schema.as_struct().fields().is_empty() {
         return Err(Error::new(Code::IcebergSchemaIncompatible, "the input has no columns a table could have")
             .with("table", &request.ident));
@@ -89,11 +89,14 @@ fn create(
 
 /// Rows say nothing of what is required, a declaration does. Nulls are then found by the sink, which names the column.
 // @spec L8
-fn required_as_declared(dataset: &Dataset, incoming: &ArrowSchema) -> ArrowSchema {
-    let required: Vec<&str> = declared_required(dataset).collect();
-    let fields = incoming.fields().iter().map(|field| match required.contains(&field.name().as_str()) {
-        true => Arc::new(field.as_ref().clone().with_nullable(false)),
-        false => Arc::clone(field),
+fn as_declared(dataset: &Dataset, incoming: &ArrowSchema) -> ArrowSchema {
+    let Some(declared) = dataset.schema() else { return incoming.clone() };
+    let fields = incoming.fields().iter().map(|field| match declared.field_with_name(field.name()) {
+        Ok(wanted) => {
+            let nullable = field.is_nullable() && wanted.is_nullable();
+            Arc::new(field.as_ref().clone().with_nullable(nullable).with_metadata(wanted.metadata().clone()))
+        }
+        Err(_) => Arc::clone(field),
     });
     ArrowSchema::new(fields.collect::<Fields>())
 }
