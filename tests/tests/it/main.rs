@@ -1,0 +1,4 @@
+//! Whole stories through the public API and the shell: from rows to a table, and back.
+
+mod lab;
+mod ledger;
