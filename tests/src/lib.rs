@@ -1,5 +1,7 @@
-//! Fixtures that tests and benches share: the reference dataset, stores that count and fail, a row-by-row oracle.
+//! Fixtures that tests and benches share: the reference dataset, stores that count and fail, a row-by-row
+//! oracle, the shell as a program.
 
 pub mod oracle;
 pub mod reference;
+pub mod shell;
 pub mod stores;

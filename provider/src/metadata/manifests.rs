@@ -2,6 +2,7 @@
 //!
 //! Files of metadata never change, so what was read stays right for as long as it fits.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -13,7 +14,7 @@ use iceberg::spec::{
 
 use super::avro;
 use super::cache::Cache;
-use super::{Entry, Fetched, Manifest, fetch};
+use super::{Entry, Fetched, Manifest, Relocation, fetch};
 use crate::error::{Code, Error, Result};
 use crate::storage::Stores;
 
@@ -23,6 +24,7 @@ use crate::storage::Stores;
 pub struct Manifests {
     stores: Stores,
     cache: Arc<Cache<Key, Value>>,
+    relocation: Option<Relocation>,
 }
 
 /// The row ids that entries inherit depend on the list a manifest is read through, and so they are a part of the key:
@@ -42,7 +44,13 @@ enum Value {
 impl Manifests {
     /// A cache over `stores` that holds at most `limit` bytes.
     pub fn new(stores: Stores, limit: usize) -> Self {
-        Manifests { stores, cache: Arc::new(Cache::new(limit)) }
+        Manifests { stores, cache: Arc::new(Cache::new(limit)), relocation: None }
+    }
+
+    /// The same cache for a table that was moved.
+    #[must_use]
+    pub fn relocated(&self, relocation: Relocation) -> Self {
+        Manifests { relocation: Some(relocation), ..self.clone() }
     }
 
     /// The manifests of a snapshot; `snapshot_id: None` means no snapshot: none.
@@ -70,7 +78,8 @@ impl Manifests {
                 .with("snapshot", id)
                 .with("table", metadata.location())
         })?;
-        let path = snapshot.manifest_list();
+        let path = self.locate(snapshot.manifest_list());
+        let path = path.as_ref();
         let mut fetched = Fetched::default();
         let load = async {
             let bytes = self.get(path, &mut fetched).await?;
@@ -105,7 +114,8 @@ impl Manifests {
         metadata: &TableMetadata,
         manifest: &ManifestFile,
     ) -> Result<(Arc<Manifest>, Fetched)> {
-        let path = &manifest.manifest_path;
+        let path = self.locate(&manifest.manifest_path);
+        let path = path.as_ref();
         if metadata.partition_spec_by_id(manifest.partition_spec_id).is_none() {
             let reason =
                 format!("it is of the partition spec {}, which the table does not have", manifest.partition_spec_id);
@@ -127,11 +137,15 @@ impl Manifests {
             let weight = read.entries.iter().map(entry_weight).sum::<usize>() + size_of::<Manifest>();
             Ok((Value::Manifest(Arc::new(read)), weight))
         };
-        let key = Key { path: path.clone(), first_row_id: manifest.first_row_id };
+        let key = Key { path: path.to_owned(), first_row_id: manifest.first_row_id };
         match self.cache.get_or_load(&key, load).await? {
             Value::Manifest(read) => Ok((read, fetched)),
             Value::List(_) => Err(corrupt(path, "it is a manifest list and named as a manifest")),
         }
+    }
+
+    fn locate<'a>(&self, path: &'a str) -> Cow<'a, str> {
+        self.relocation.as_ref().map_or(Cow::Borrowed(path), |relocation| relocation.apply(path))
     }
 
     async fn get(&self, path: &str, fetched: &mut Fetched) -> Result<Bytes> {

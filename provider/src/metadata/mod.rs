@@ -10,6 +10,7 @@ mod cache;
 mod manifests;
 mod open;
 mod parse;
+mod relocate;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -26,6 +27,7 @@ use crate::storage::Stores;
 pub use manifests::Manifests;
 pub use open::open;
 pub use parse::parse;
+pub use relocate::Relocation;
 pub(crate) use write::{ManifestTarget, NewEntry, NewList, encoded_size, rebuild, write_list, write_manifest};
 
 /// One entry of a manifest, with everything inherited that the specification says is inherited.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef as ArrowSchemaRef;
 use iceberg::spec::{SchemaRef, SnapshotRef, TableMetadata};
 
-use crate::metadata::{Fetched, Manifests};
+use crate::metadata::{Fetched, Manifests, Relocation};
 use crate::observe::Tally;
 use crate::storage::Env;
 
@@ -27,13 +27,6 @@ pub(crate) use facts::{primitive, to_scalar};
 pub use groups::balance;
 pub use plan::{Plan, Request, plan};
 pub use task::{Piece, Task};
-
-/// Reads files under `to` although the metadata names `from`.
-#[derive(Clone, Debug)]
-pub struct Relocation {
-    pub from: String,
-    pub to: String,
-}
 
 /// A table at one snapshot, as queries see it.
 #[derive(Clone, Debug)]
@@ -48,8 +41,10 @@ pub struct View {
     pub schema: SchemaRef,
     /// The same as Arrow ([`crate::schema::to_arrow`]).
     pub arrow: ArrowSchemaRef,
+    /// Made for the same relocation.
     pub manifests: Manifests,
     pub env: Env,
+    /// Set for a table that was moved.
     pub relocate: Option<Relocation>,
 }
 

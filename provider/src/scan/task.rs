@@ -6,11 +6,10 @@ use std::sync::Arc;
 use iceberg::spec::{DataFile, PrimitiveLiteral, PrimitiveType, Schema, Transform};
 
 use crate::error::{Code, Error, Result};
-use crate::metadata::Entry;
+use crate::metadata::{Entry, Relocation};
 use crate::predicate::{Facts, Value};
 use crate::storage::{Located, Stores};
 
-use super::Relocation;
 use super::facts::{self, Partitioning};
 
 /// A data file that a scan reads, with everything its manifest says of it.
@@ -60,7 +59,10 @@ impl Task {
         if file.key_metadata().is_some() {
             return refuse("encrypted data files cannot be read yet");
         }
-        let location = relocated(file.file_path(), relocate);
+        let location = match relocate {
+            Some(relocation) => relocation.apply(file.file_path()).into_owned(),
+            None => file.file_path().to_owned(),
+        };
         let located = stores.resolve(&location)?;
         Ok(Task { entries: Arc::clone(entries), at, location, located, partitioning: Arc::clone(partitioning) })
     }
@@ -128,27 +130,5 @@ impl Task {
                 _ => None,
             }
         })
-    }
-}
-
-/// The location after relocation: `from` is replaced only as a whole directory prefix.
-fn relocated(location: &str, relocate: Option<&Relocation>) -> String {
-    let rest = relocate.and_then(|r| {
-        let rest = location.strip_prefix(r.from.trim_end_matches('/'))?;
-        rest.starts_with('/').then(|| format!("{}{rest}", r.to.trim_end_matches('/')))
-    });
-    rest.unwrap_or_else(|| location.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn relocation_replaces_whole_directories_only() {
-        let relocate = Relocation { from: "s3://old/t".into(), to: "file:///new/t/".into() };
-        assert_eq!(relocated("s3://old/t/data/a.parquet", Some(&relocate)), "file:///new/t/data/a.parquet");
-        assert_eq!(relocated("s3://old/t2/data/a.parquet", Some(&relocate)), "s3://old/t2/data/a.parquet");
-        assert_eq!(relocated("s3://old/t/a", None), "s3://old/t/a");
     }
 }

@@ -8,8 +8,7 @@ use super::provider::{Access, IcebergTable};
 use crate::catalog::Base;
 use crate::commit::Committer;
 use crate::error::Result;
-use crate::metadata;
-use crate::scan::Relocation;
+use crate::metadata::{self, Relocation};
 
 /// Where an external Iceberg table is. It is opened anew for each statement, so that each reads the newest snapshot.
 #[derive(Clone, Debug)]
@@ -35,7 +34,9 @@ impl External {
         let base = Base { metadata: Arc::new(metadata), location, version: 0 };
         let mut view = IcebergTable::view_of(self.name.clone(), &base, committer)?;
         if self.relocate {
-            view.relocate = Some(relocation(&base));
+            let relocation = relocation(&base);
+            view.manifests = view.manifests.relocated(relocation.clone());
+            view.relocate = Some(relocation);
         }
         let access = Access::ReadOnly("it was registered with CREATE EXTERNAL TABLE, which reads only");
         Ok(Arc::new(IcebergTable::new(view, access)))

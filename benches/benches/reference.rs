@@ -1,0 +1,160 @@
+//! Side by side on the reference dataset: `cargo bench -p daygrain-benches`.
+//!
+//! `read` and `write` alone measure half of it. Exports run in processes of their own, so that their peaks of memory are
+//! theirs alone.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use datafusion::prelude::SessionContext;
+use daygrain_benches::engines::{self, TABLE};
+use daygrain_benches::measure::{Times, peak_resident_mib, timed};
+use daygrain_benches::{data, engines::THREADS};
+use daygrain_tests::oracle;
+use daygrain_tests::reference::{Reference, Size};
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The memory limit of the measured export.
+const MEMORY_LIMIT: usize = 256 << 20;
+/// Runs of each query by each engine.
+const RUNS: usize = 15;
+/// Runs of the export and of the copy.
+const WRITES: usize = 3;
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build().expect("a runtime");
+    match words.as_slice() {
+        ["child", "export", warehouse, inputs @ ..] => runtime.block_on(child_export(warehouse, inputs)),
+        ["child", "copy", input, output] => runtime.block_on(child_copy(input, output)),
+        ["write"] => write(),
+        ["read"] => runtime.block_on(read()),
+        [] => {
+            write();
+            runtime.block_on(read());
+        }
+        other => say(&format!("nothing is called {other:?}: read, write, or neither for both")),
+    }
+}
+
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// Time and peak memory of one run in a process of its own.
+fn child(arguments: &[String]) -> (f64, u64) {
+    let program = std::env::current_exe().expect("this program");
+    let output = Command::new(program).arg("child").args(arguments).output().expect("a child process");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let mut words = text.split_whitespace();
+    let mut number = || words.next().and_then(|word| word.parse::<f64>().ok()).expect("a number");
+    (number(), number() as u64)
+}
+
+async fn child_export(warehouse: &str, inputs: &[&str]) {
+    let session = engines::daygrain(Path::new(warehouse), Some(MEMORY_LIMIT));
+    let inputs = inputs.iter().map(|&input| input.to_owned()).collect();
+    let (exported, time) = timed(engines::export(&session, inputs)).await;
+    assert_eq!(exported.report.files, Size::FULL.days as u64, "{exported:?}");
+    say(&format!("{} {}", time.as_secs_f64() * 1e3, peak_resident_mib()));
+}
+
+async fn child_copy(input: &str, output: &str) {
+    let ((), time) = timed(engines::copy(Path::new(input), Path::new(output))).await;
+    say(&format!("{} {}", time.as_secs_f64() * 1e3, peak_resident_mib()));
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn write() {
+    let input = data::input(0);
+    say("\n## Export\n");
+    say("| work | ms (median) | peak resident MiB |");
+    say("|---|---|---|");
+    let (mut exports, mut copies) = (Vec::new(), Vec::new());
+    for _ in 0..WRITES {
+        exports.push(child(&["export".into(), text(&data::fresh("warehouse")), text(&input)]));
+        copies.push(child(&["copy".into(), text(&input), text(&data::fresh("copied"))]));
+    }
+    let median = |runs: &[(f64, u64)]| {
+        let mut times: Vec<f64> = runs.iter().map(|run| run.0).collect();
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
+    };
+    let peak = |runs: &[(f64, u64)]| runs.iter().map(|run| run.1).max().unwrap_or_default();
+    let (export, copy) = (median(&exports), median(&copies));
+    say(&format!("| daygrain export, 1×, limit 256 MiB | {export:.0} | {} |", peak(&exports)));
+    say(&format!("| COPY … PARTITIONED BY, unsorted | {copy:.0} | {} |", peak(&copies)));
+    let inputs: Vec<PathBuf> = (0..4).map(data::input).collect();
+    let mut arguments = vec!["export".to_owned(), text(&data::fresh("fourfold"))];
+    arguments.extend(inputs.iter().map(|input| text(input)));
+    let (time, memory) = child(&arguments);
+    say(&format!("| daygrain export, 4×, limit 256 MiB | {time:.0} | {memory} |"));
+    say(&format!("\nexport / copy: {:.2}", export / copy));
+    let _ = data::fresh("fourfold");
+    let _ = data::fresh("copied");
+}
+
+async fn read() {
+    let warehouse = data::home().join("warehouse");
+    if !warehouse.exists() {
+        child(&["export".into(), text(&warehouse), text(&data::input(0))]);
+    }
+    let session = engines::daygrain(&warehouse, None);
+    let listing = engines::listing(&warehouse).await;
+    let iceberg = engines::iceberg(&warehouse).await;
+    let some = Reference::new(Size::FULL, 0).some_session();
+    let queries = [
+        ("full scan", format!("SELECT model, sum(length(content_text)) FROM {TABLE} GROUP BY model")),
+        ("one session", format!("SELECT count(*), sum(input_tokens) FROM {TABLE} WHERE session_id = '{some}'")),
+        (
+            "three days",
+            format!(
+                "SELECT role, count(*) FROM {TABLE} WHERE message_created_at >= '2026-05-20T00:00:00Z' \
+                 AND message_created_at < '2026-05-23T00:00:00Z' GROUP BY role"
+            ),
+        ),
+        ("count(*)", format!("SELECT count(*) FROM {TABLE}")),
+    ];
+    say("\n## Queries, warm, two threads (median ms)\n");
+    say(
+        "| query | daygrain | ListingTable | iceberg-datafusion | daygrain / ListingTable | daygrain / iceberg-datafusion |",
+    );
+    say("|---|---|---|---|---|---|");
+    for (name, sql) in &queries {
+        let mut times = [Times::default(), Times::default(), Times::default()];
+        for run in 0..=RUNS {
+            let (answer, ours) = timed(session.query(sql)).await;
+            let (theirs, listed) = timed(run_plain(&listing, sql)).await;
+            let (others, scanned) = timed(run_plain(&iceberg, sql)).await;
+            let ours_lines = oracle::lines(&answer.expect("the query runs").batches);
+            assert_eq!(ours_lines, theirs, "{name}: two engines disagree");
+            assert_eq!(ours_lines, others, "{name}: two engines disagree");
+            // The first run warms caches and is not counted.
+            if run > 0 {
+                for (times, time) in times.iter_mut().zip([ours, listed, scanned]) {
+                    times.add(time);
+                }
+            }
+        }
+        let [ours, listed, scanned] = times.map(|times| times.median());
+        say(&format!(
+            "| {name} | {ours:.2} | {listed:.2} | {scanned:.2} | {:.2} | {:.2} |",
+            ours / listed,
+            ours / scanned
+        ));
+    }
+}
+
+async fn run_plain(context: &SessionContext, sql: &str) -> Vec<String> {
+    let frame = context.sql(sql).await.expect("the query is planned");
+    oracle::lines(&frame.collect().await.expect("the query runs"))
+}

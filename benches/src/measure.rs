@@ -1,0 +1,35 @@
+//! Times of the same work by several engines, taken in turns, so that what else the machine does meets all of them.
+
+use std::time::{Duration, Instant};
+
+/// Milliseconds of each run.
+#[derive(Clone, Debug, Default)]
+pub struct Times(Vec<f64>);
+
+impl Times {
+    /// Adds a run.
+    pub fn add(&mut self, time: Duration) {
+        self.0.push(time.as_secs_f64() * 1e3);
+    }
+
+    /// The middle one: half of the runs were faster.
+    pub fn median(&self) -> f64 {
+        let mut sorted = self.0.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+/// Runs `work` once and says how long it took.
+pub async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
+    let start = Instant::now();
+    let value = work.await;
+    (value, start.elapsed())
+}
+
+/// The most memory that this process has had resident, in MiB.
+pub fn peak_resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or_default() / 1024
+}
