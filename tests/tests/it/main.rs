@@ -1,0 +1,5 @@
+//! Whole stories through the public API and the shell: from rows to a table, and back.
+
+mod faults;
+mod lab;
+mod ledger;
