@@ -165,19 +165,15 @@ pub struct Rng(u64);
 impl Rng {
     /// A stream of its own for each `(seed, stream)`.
     pub fn new(seed: u64, stream: u64) -> Self {
-        let mut rng = Rng(seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        rng.next();
-        rng
+        // Mixed twice: streams whose numbers follow each other would else be one sequence, shifted.
+        Rng(mix(seed.wrapping_add(mix(stream.wrapping_add(1)))))
     }
 
     /// The next 64 bits.
     #[expect(clippy::should_implement_trait, reason = "not an iterator: it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        mix(self.0)
     }
 
     /// A number below `n`.
@@ -189,6 +185,12 @@ impl Rng {
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
+}
+
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
 }
 
 #[cfg(test)]
@@ -215,6 +217,15 @@ mod tests {
         assert!(per_day.iter().all(|n| *n > 0), "{per_day:?}");
         assert!((20_000..45_000).contains(per_day.iter().max().unwrap()), "{per_day:?}");
         assert!(spans.values().filter(|days| days.len() > 1).count() > 100);
+    }
+
+    #[test]
+    fn streams_share_nothing() {
+        let of = |stream| {
+            let mut rng = Rng::new(7, stream);
+            (0..100).map(|_| rng.next()).collect::<BTreeSet<u64>>()
+        };
+        assert!(of(1).is_disjoint(&of(2)));
     }
 
     #[test]
