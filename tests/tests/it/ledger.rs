@@ -267,7 +267,8 @@ async fn queries_of_large_files_cost_what_they_say() {
             stage.check(&sql).await;
         }
         let [_, warm] = stage.check(&one_session(&reference)).await;
-        assert_eq!(warm.ledger.requests, warm.ledger.row_groups.kept(), "one for each file with rows of the session");
+        // The lookup column and the other one may lie too far apart for one request.
+        assert!(warm.ledger.requests <= 2 * warm.ledger.row_groups.kept(), "{warm:?}");
         let skipped_rows = warm.ledger.rows.skipped().get(&Reason::PageIndex);
         assert!(skipped_rows.is_some_and(|rows| *rows > 3_000), "{}", warm.ledger.rows);
     }
