@@ -17,9 +17,9 @@ use crate::lab::{self, Lab};
 const TABLE: &str = "ai_gateway_messages";
 
 /// What a look-up of one session over all days costs when nothing is cached: the manifest list, its manifest, and the
-/// footers of the 19 files (of 58) whose bounds enclose the session. Bloom filters came with the footers and leave one
+/// footers of the 16 files (of 58) whose bounds enclose the session. Bloom filters came with the footers and leave one
 /// file; it was read whole with its footer, since it is small.
-const COLD_SESSION: u64 = 1 + 1 + 19;
+const COLD_SESSION: u64 = 1 + 1 + 16;
 /// The same again: metadata, footers and bloom filters are remembered, so only the one file's pages are asked for, as one
 /// range.
 const WARM_SESSION: u64 = 1;
@@ -267,7 +267,8 @@ async fn queries_of_large_files_cost_what_they_say() {
             stage.check(&sql).await;
         }
         let [_, warm] = stage.check(&one_session(&reference)).await;
-        assert_eq!(warm.ledger.requests, 1);
+        // The lookup column and the other one may lie too far apart for one request.
+        assert!(warm.ledger.requests <= 2 * warm.ledger.row_groups.kept(), "{warm:?}");
         let skipped_rows = warm.ledger.rows.skipped().get(&Reason::PageIndex);
         assert!(skipped_rows.is_some_and(|rows| *rows > 3_000), "{}", warm.ledger.rows);
     }
@@ -285,6 +286,21 @@ async fn the_two_main_queries_cost_exactly_this() {
         assert_eq!(requests(stage.check(&one_session(&reference)).await), (COLD_SESSION, WARM_SESSION));
         assert_eq!(requests(stage.check(&three_days()).await), (COLD_THREE_DAYS, WARM_THREE_DAYS));
     }
+}
+
+/// A session that runs past midnight costs a request for each day it touches, however many days there are.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warm_session_costs_a_request_a_day() {
+    let reference = small();
+    let stage = Stage::new(Lab::remote(), vec![shuffled(reference)]).await;
+    let longest =
+        format!("SELECT session_id, count(DISTINCT date) FROM {TABLE} GROUP BY session_id ORDER BY 2 DESC, 1 LIMIT 1");
+    let found = oracle::answer(&stage.oracle, &longest).await.remove(0);
+    let (session, days) = found.split_once('|').unwrap();
+    let sql = format!("SELECT count(*), sum(input_tokens) FROM {TABLE} WHERE session_id = '{session}'");
+    let [_, warm] = stage.check(&sql).await;
+    assert!(days.parse::<u64>().unwrap() > 1, "{found}");
+    assert_eq!(warm.ledger.requests.to_string(), days);
 }
 
 /// `EXPLAIN PRUNING` is the ledger as rows.

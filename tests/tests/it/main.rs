@@ -1,5 +1,8 @@
 //! Whole stories through the public API and the shell: from rows to a table, and back.
 
+mod concurrent;
+mod engines;
 mod faults;
 mod lab;
 mod ledger;
+mod real_input;
