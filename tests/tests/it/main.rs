@@ -1,6 +1,7 @@
 //! Whole stories through the public API and the shell: from rows to a table, and back.
 
 mod concurrent;
+mod differential;
 mod engines;
 mod faults;
 mod lab;
