@@ -13,6 +13,7 @@ mod args;
 mod demo;
 mod export;
 mod fault;
+mod interrupt;
 mod progress;
 mod render;
 mod repl;
@@ -30,6 +31,7 @@ use daygrain::{Code, Error};
 use tokio::runtime::Runtime;
 
 use args::{Args, Command, Refused, Settings, Source};
+use interrupt::{Interrupts, patience};
 use render::Layout;
 use run::{Ended, Shell, interrupted, tell};
 
@@ -101,9 +103,16 @@ fn options(settings: &Settings) -> Options {
 
 fn serve(runtime: &Runtime, shell: Shell, args: Args) -> u8 {
     let Args { mut sources, command, .. } = args;
+    let interrupts = match Interrupts::listen() {
+        Ok(interrupts) => interrupts,
+        Err(error) => {
+            tell(error);
+            return FAILED;
+        }
+    };
     if sources.is_empty() && command.is_none() {
         if io::stdin().is_terminal() {
-            return match repl::run(runtime, shell) {
+            return match repl::run(runtime, shell, interrupts) {
                 Ok(()) => 0,
                 Err(error) => {
                     tell(error);
@@ -113,21 +122,21 @@ fn serve(runtime: &Runtime, shell: Shell, args: Args) -> u8 {
         }
         sources.push(Source::File("-".to_string()));
     }
-    runtime.block_on(batch(shell, sources, command))
+    runtime.block_on(batch(shell, sources, command, interrupts))
 }
 
 /// Runs everything on a thread of its own, so that an interrupt is heard whatever the run is waiting for.
-async fn batch(mut shell: Shell, sources: Vec<Source>, command: Option<Command>) -> u8 {
+async fn batch(mut shell: Shell, sources: Vec<Source>, command: Option<Command>, mut interrupts: Interrupts) -> u8 {
     let mut task = tokio::spawn(async move { shell.batch(&sources, command).await });
     let done = tokio::select! {
         done = &mut task => done,
-        _ = tokio::signal::ctrl_c() => {
+        () = interrupts.next() => {
             task.abort();
             // What was running gets a moment to let go of its files; a second interrupt doesn't wait for it.
             tokio::select! {
                 _ = &mut task => {}
-                _ = tokio::signal::ctrl_c() => {}
-                () = tokio::time::sleep(Duration::from_secs(2)) => {}
+                () = interrupts.next() => {}
+                () = patience(Duration::from_secs(2)) => {}
             }
             interrupted();
             return INTERRUPTED;

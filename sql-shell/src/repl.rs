@@ -27,6 +27,7 @@ use tokio::runtime::Runtime;
 
 use crate::args::Source;
 use crate::fault::Stop;
+use crate::interrupt::Interrupts;
 use crate::render::Format;
 use crate::run::{Shell, interrupted, tell};
 use crate::script::Script;
@@ -51,7 +52,7 @@ const SCHEMAS: &str = "SELECT schema_name AS schema FROM information_schema.sche
                        WHERE schema_name <> 'information_schema' ORDER BY 1";
 
 /// Reads and runs statements until the user leaves.
-pub(crate) fn run(runtime: &Runtime, mut shell: Shell) -> Result<(), Error> {
+pub(crate) fn run(runtime: &Runtime, mut shell: Shell, mut interrupts: Interrupts) -> Result<(), Error> {
     shell.interactive = true;
     let config = Config::builder()
         .auto_add_history(false)
@@ -87,18 +88,19 @@ pub(crate) fn run(runtime: &Runtime, mut shell: Shell) -> Result<(), Error> {
             tell(format_args!("warning: the history is not kept: {error}"));
         }
         shell.layout.width = editor.dimensions().map(|(columns, _)| usize::from(columns));
-        if Command::read(&text) == Some(Command::Quit) || !input(runtime, &mut shell, &text) {
+        if Command::read(&text) == Some(Command::Quit) || !input(runtime, &mut shell, &mut interrupts, &text) {
             return Ok(());
         }
     }
 }
 
 /// Runs what was typed; `false` when there is nobody left to show it to.
-fn input(runtime: &Runtime, shell: &mut Shell, text: &str) -> bool {
+fn input(runtime: &Runtime, shell: &mut Shell, interrupts: &mut Interrupts, text: &str) -> bool {
+    interrupts.forget();
     let done = runtime.block_on(async {
         tokio::select! {
             done = obey(shell, text) => done,
-            _ = tokio::signal::ctrl_c() => {
+            () = interrupts.next() => {
                 interrupted();
                 Ok(())
             }

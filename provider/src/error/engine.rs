@@ -94,9 +94,7 @@ fn classify(e: &DataFusionError) -> Error {
         DataFusionError::Plan(text) => plan(text),
         DataFusionError::NotImplemented(text) => Error::new(Code::NotSupported, first_line(text)),
         DataFusionError::Configuration(text) => Error::new(Code::InvalidArgument, first_line(text)),
-        DataFusionError::ResourcesExhausted(text) => Error::new(Code::MemoryLimit, "the memory limit was reached")
-            .with("cause", first_line(text))
-            .help("raise --memory-limit, lower --threads, or make the query smaller"),
+        DataFusionError::ResourcesExhausted(text) => exhausted(text),
         DataFusionError::IoError(e) => io_error(e),
         DataFusionError::ArrowError(e, _) => {
             let text = first_line(&e.to_string());
@@ -112,6 +110,27 @@ fn classify(e: &DataFusionError) -> Error {
         DataFusionError::Internal(text) => Error::new(Code::Internal, first_line(text)),
         other => Error::new(Code::QueryFailed, first_line(&other.strip_backtrace())),
     }
+}
+
+/// The pool's report: a line that ends with a colon, one line for each of the largest consumers, and what was asked for.
+fn exhausted(text: &str) -> Error {
+    let mut error = Error::new(Code::MemoryLimit, "the memory limit was reached");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).take_while(|line| *line != "backtrace:");
+    let (mut holders, mut cause) = (Vec::new(), None);
+    for line in lines {
+        if let Some(asked) = line.strip_prefix("Error: ") {
+            cause = Some(asked);
+        } else if line.contains("(can spill: ") {
+            holders.push(line.trim_end_matches(['.', ',']));
+        } else if cause.is_none() {
+            cause = Some(line.split(" with top memory consumers").next().unwrap_or(line));
+        }
+    }
+    error = error.with("cause", cause.unwrap_or("the engine does not say"));
+    if !holders.is_empty() {
+        error = error.with("held by", holders.join("; "));
+    }
+    error.help("raise --memory-limit, lower --threads, or make the query smaller")
 }
 
 /// An error of the operating system, by what the caller can do.
@@ -198,6 +217,23 @@ mod tests {
             let back = Error::from(e);
             assert_eq!((back.code(), back.context().len()), (Code::IcebergDataWriteFailed, 1), "{text}");
         }
+    }
+
+    #[test]
+    fn an_exhausted_pool_says_who_holds_it() {
+        let text = "Additional allocation failed for foo with top memory consumers (across reservations) as:\n  \
+                    foo#1(can spill: false) consumed 10.0 B, peak 10.0 B,\n  bar#2(can spill: true) consumed 0.0 B, peak \
+                    0.0 B.\nError: Failed to allocate additional 150.0 B for foo";
+        let shown = Error::from(DataFusionError::ResourcesExhausted(text.into())).to_string();
+        let lines: Vec<_> = shown.lines().skip(1).collect();
+        assert_eq!(
+            lines[..2],
+            [
+                "  cause: Failed to allocate additional 150.0 B for foo",
+                "  held by: foo#1(can spill: false) consumed 10.0 B, peak 10.0 B; bar#2(can spill: true) consumed 0.0 B, \
+                 peak 0.0 B"
+            ]
+        );
     }
 
     #[test]

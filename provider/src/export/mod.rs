@@ -7,6 +7,8 @@
 //! Nothing is written before the sink runs: an export that is refused leaves the table as it was.
 
 mod prepare;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,6 +138,10 @@ async fn attempt(
         prepare::check_declared_drift(&table, &dataset, base)?;
     }
     let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
+    // Without rows no column could be inferred: that is no lost column.
+    if opened.schema.fields().is_empty() && is_empty(&opened, state).await? {
+        return Ok(done(nothing(Outcome::Empty), Vec::new()));
+    }
     dataset = dataset.with_json_paths(&opened.json_paths);
     let target = prepare::target(request, &dataset, base, &opened, committer)?;
 
@@ -145,6 +151,16 @@ async fn attempt(
     let report = sink::report(&plan)
         .ok_or_else(|| Error::new(Code::Internal, "the sink ended without a report").with("table", &table))?;
     Ok(done(report, opened.json_paths))
+}
+
+async fn is_empty(opened: &Opened, state: &dyn Session) -> Result<bool> {
+    let mut stream = execute_stream(Arc::clone(&opened.plan), state.task_ctx())?;
+    while let Some(batch) = stream.try_next().await? {
+        if batch.num_rows() > 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
 }
 
 fn nothing(outcome: Outcome) -> Report {

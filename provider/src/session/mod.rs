@@ -9,6 +9,7 @@
 //! # }
 //! ```
 
+mod cooperate;
 mod memory;
 mod run;
 
@@ -286,7 +287,8 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_default_features()
         .with_config(config)
         .with_runtime_env(runtime)
-        .with_catalog_list(Arc::new(catalogs));
+        .with_catalog_list(Arc::new(catalogs))
+        .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
     let mut state = sql::timestamps::register(builder).build();
     datafusion_functions_json::register_all(&mut state)?;
     Ok(state)

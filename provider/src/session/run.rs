@@ -124,6 +124,7 @@ impl Session {
     async fn ddl(&self, ddl: Ddl, statement: DfStatement) -> Result<Running> {
         if let Some(what) = ddl.writes()
             && self.0.warehouse.read_only()
+            && !self.only_forgets(&ddl)
         {
             return Err(read_only(what));
         }
@@ -160,6 +161,12 @@ impl Session {
             }
             Ddl::Describe(table) => self.describe(table, statement).await,
         }
+    }
+
+    /// True for a drop of tables that exist in the session only.
+    fn only_forgets(&self, ddl: &Ddl) -> bool {
+        let local = |table: &TableName| self.0.warehouse.is_local(&table.schema, &table.name);
+        matches!(ddl, Ddl::DropTables { tables, .. } if tables.iter().all(local))
     }
 
     fn catalog(&self) -> &dyn crate::catalog::Catalog {
