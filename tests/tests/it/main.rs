@@ -1,5 +1,6 @@
 //! Whole stories through the public API and the shell: from rows to a table, and back.
 
+mod cases;
 mod concurrent;
 mod differential;
 mod engines;
