@@ -2,15 +2,36 @@
 
     python ask.py duckdb|pyiceberg TABLE_DIRECTORY < question.json
 
-The question names the timestamp, numeric and text columns to sum up, a session and a range of time. Both engines answer
-in the same words: counts and sums as numbers, timestamps as microseconds since 1970.
+The question names the timestamp, numeric and text columns to sum up, a session and a range of time; or it is "rows", and
+all rows are the answer; or it is a list of conditions in SQL, and the answer says how many rows each has. Engines answer
+in the same words: counts and sums as numbers, timestamps as microseconds since 1970, decimals as text, bytes as
+hexadecimal digits.
 """
 
 import datetime
+import decimal
 import json
+import math
 import sys
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+
+
+def plain(value):
+    """A value of any type as JSON has it."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, (bytes, bytearray)):
+        return value.hex()
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, datetime.datetime):
+        return microseconds(value)
+    if isinstance(value, (datetime.date, datetime.time, decimal.Decimal)):
+        return str(value)
+    return value
 
 
 def microseconds(value):
@@ -37,6 +58,14 @@ class DuckDb:
     def query(self, sql):
         found = self.duckdb.execute(sql.replace("$t", self.table)).fetchall()
         return [[microseconds(value) for value in row] for row in found]
+
+    def rows(self):
+        names = self.columns()
+        found = self.duckdb.execute(f"SELECT * FROM {self.table}").fetchall()
+        return [plain(dict(zip(names, row))) for row in found]
+
+    def counts(self, conditions):
+        return [self.query(f"SELECT count(*) FROM $t WHERE {condition}")[0][0] for condition in conditions]
 
     def columns(self):
         return [row[0] for row in self.query("DESCRIBE SELECT * FROM $t")]
@@ -68,6 +97,9 @@ class PyIceberg:
         from pyiceberg.table import StaticTable
 
         self.table = StaticTable.from_metadata(table)
+
+    def rows(self):
+        return [plain(row) for row in self.table.scan().to_arrow().to_pylist()]
 
     def answer(self, question):
         import pyarrow.compute as pc
@@ -110,5 +142,12 @@ class PyIceberg:
 
 
 if __name__ == "__main__":
-    engine = {"duckdb": DuckDb, "pyiceberg": PyIceberg}[sys.argv[1]]
-    json.dump(engine(sys.argv[2]).answer(json.load(sys.stdin)), sys.stdout)
+    engine = {"duckdb": DuckDb, "pyiceberg": PyIceberg}[sys.argv[1]](sys.argv[2])
+    question = json.load(sys.stdin)
+    if question == "rows":
+        answer = engine.rows()
+    elif isinstance(question, list):
+        answer = engine.counts(question)
+    else:
+        answer = engine.answer(question)
+    json.dump(answer, sys.stdout)
