@@ -136,6 +136,9 @@ async fn attempt(
         prepare::check_declared_drift(&table, &dataset, base)?;
     }
     let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
+    if opened.schema.fields().is_empty() && !has_rows(&opened, state).await? {
+        return Ok(done(nothing(Outcome::Empty), Vec::new()));
+    }
     dataset = dataset.with_json_paths(&opened.json_paths);
     let target = prepare::target(request, &dataset, base, &opened, committer)?;
 
@@ -145,6 +148,18 @@ async fn attempt(
     let report = sink::report(&plan)
         .ok_or_else(|| Error::new(Code::Internal, "the sink ended without a report").with("table", &table))?;
     Ok(done(report, opened.json_paths))
+}
+
+/// Whether input without columns has rows all the same: objects without keys, or with nothing but nulls.
+// @spec W10
+async fn has_rows(opened: &Opened, state: &dyn Session) -> Result<bool> {
+    let mut stream = execute_stream(Arc::clone(&opened.plan), state.task_ctx())?;
+    while let Some(batch) = stream.try_next().await? {
+        if batch.num_rows() > 0 {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn nothing(outcome: Outcome) -> Report {
