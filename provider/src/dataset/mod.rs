@@ -45,7 +45,15 @@ pub struct Dataset {
     fields: Vec<DeclaredField>,
     json: Vec<String>,
     table: Option<String>,
-    inherited: bool,
+    inherited: Inherited,
+}
+
+/// Which parts of a declaration were handed down by a table, or are not there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Inherited {
+    timestamp: bool,
+    lookup: bool,
+    json: bool,
 }
 
 /// A declaration as it applies to one schema: every column in it exists.
@@ -112,17 +120,17 @@ impl Dataset {
     /// `unknown_column`.
     pub fn resolve(&self, schema: &ArrowSchema) -> Result<Resolved> {
         let exists = |column: &String| schema.fields().iter().any(|field| field.name() == column);
-        let named = |column: &String| -> Result<bool> {
-            if exists(column) || self.inherited { Ok(exists(column)) } else { Err(self.unknown(column, schema)) }
+        let named = |column: &String, inherited: bool| -> Result<bool> {
+            if exists(column) || inherited { Ok(exists(column)) } else { Err(self.unknown(column, schema)) }
         };
         let primary_timestamp = match &self.primary_timestamp {
-            Some(column) if named(column)? => Some(column.clone()),
+            Some(column) if named(column, self.inherited.timestamp)? => Some(column.clone()),
             _ => None,
         };
         let mut lookup = Vec::new();
         if let Some(columns) = &self.lookup {
             for column in columns {
-                if named(column)? {
+                if named(column, self.inherited.lookup)? {
                     lookup.push(column.clone());
                 }
             }
@@ -138,15 +146,16 @@ impl Dataset {
         Ok(Resolved { primary_timestamp, lookup })
     }
 
-    /// Checks that top-level columns declared as JSON text exist in `schema`.
+    /// Checks that top-level columns declared as JSON text, and not handed down, exist in `schema` or `in_table`.
     ///
     /// # Errors
     /// `unknown_column`.
-    pub fn check_json(&self, schema: &ArrowSchema) -> Result<()> {
-        let unknown = self.json.iter().find(|column| !schema.fields().iter().any(|field| field.name() == *column));
-        match unknown {
-            Some(column) if !self.inherited && !column.contains(['.', '[']) => Err(self.unknown(column, schema)),
-            _ => Ok(()),
+    pub fn check_json(&self, schema: &ArrowSchema, in_table: impl Fn(&str) -> bool) -> Result<()> {
+        let exists = |column: &str| schema.fields().iter().any(|field| field.name() == column) || in_table(column);
+        let mut columns = self.json.iter().filter(|_| !self.inherited.json);
+        match columns.find(|column| !column.contains(['.', '[']) && !exists(column)) {
+            Some(column) => Err(self.unknown(column, schema)),
+            None => Ok(()),
         }
     }
 
@@ -154,7 +163,6 @@ impl Dataset {
     #[must_use]
     pub fn merged(flags: Dataset, registered: Option<&Dataset>, table: Option<&Dataset>) -> Dataset {
         let direct = registered.cloned().unwrap_or_default();
-        let says_nothing = flags.says_nothing() && registered.is_none_or(Dataset::says_nothing);
         let mut merged = Dataset {
             name: flags.name,
             schema: flags.schema.or(direct.schema),
@@ -163,15 +171,20 @@ impl Dataset {
             fields: if flags.fields.is_empty() { direct.fields } else { flags.fields },
             json: if flags.json.is_empty() { direct.json } else { flags.json },
             table: flags.table.or(direct.table),
-            inherited: says_nothing,
+            inherited: Inherited::default(),
+        };
+        merged.inherited = Inherited {
+            timestamp: merged.primary_timestamp.is_none(),
+            lookup: merged.lookup.is_none() && merged.fields.is_empty(),
+            json: merged.json.is_empty(),
         };
         if let Some(table) = table {
             merged.primary_timestamp = merged.primary_timestamp.or_else(|| table.primary_timestamp.clone());
-            if merged.lookup.is_none() && merged.fields.is_empty() {
+            if merged.inherited.lookup {
                 merged.lookup.clone_from(&table.lookup);
                 merged.fields.clone_from(&table.fields);
             }
-            if merged.json.is_empty() {
+            if merged.inherited.json {
                 merged.json.clone_from(&table.json);
             }
         }
@@ -185,10 +198,6 @@ impl Dataset {
         self.json.sort();
         self.json.dedup();
         self
-    }
-
-    fn says_nothing(&self) -> bool {
-        self.primary_timestamp.is_none() && self.lookup.is_none() && self.fields.is_empty() && self.schema.is_none()
     }
 
     fn unknown(&self, column: &str, schema: &ArrowSchema) -> Error {

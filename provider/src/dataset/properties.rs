@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dataset, DeclaredField};
+use super::{Dataset, DeclaredField, Inherited};
 use crate::error::{Code, Error, Result};
 
 /// Property: the dataset's name.
@@ -74,7 +74,7 @@ impl Dataset {
                 .map(|f| DeclaredField { column: f.column, transform: f.transform, required: f.required })
                 .collect(),
             json: parse(properties, JSON)?.unwrap_or_default(),
-            inherited: true,
+            inherited: Inherited { timestamp: true, lookup: true, json: true },
             ..Dataset::default()
         }))
     }

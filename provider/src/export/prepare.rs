@@ -46,7 +46,8 @@ pub(super) fn target(
 ) -> Result<Target> {
     let incoming = &opened.schema;
     let resolved = dataset.resolve(incoming)?;
-    dataset.check_json(incoming)?;
+    let schema = base.as_ref().map(|base| base.metadata.current_schema());
+    dataset.check_json(incoming, |column| schema.is_some_and(|schema| schema.field_by_name(column).is_some()))?;
     match base {
         None if opened.clash.is_some() => Err(clash(opened)),
         None => create(request, dataset, &resolved, incoming, committer),
