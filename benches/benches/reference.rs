@@ -3,6 +3,8 @@
 //! `read` and `write` alone measure half of it, `data` only makes the input. Exports run in processes of their own, so that their peaks of memory are
 //! theirs alone.
 
+#![expect(clippy::expect_used, reason = "a measurement that cannot go on ends")]
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;

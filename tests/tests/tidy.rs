@@ -1,5 +1,7 @@
 //! Rules of the house that a machine can read.
 
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

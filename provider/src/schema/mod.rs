@@ -26,7 +26,7 @@ pub use text::{arrow_type, field, type_name};
 /// in the metadata key `PARQUET:field_id`.
 pub fn to_arrow(schema: &Schema) -> Result<ArrowSchemaRef> {
     let stored = stored_arrow(schema)?;
-    let fields: Vec<FieldRef> = stored.fields().iter().map(|field| shown(field)).collect();
+    let fields: Vec<FieldRef> = stored.fields().iter().map(shown).collect();
     Ok(Arc::new(ArrowSchema::new(fields)))
 }
 

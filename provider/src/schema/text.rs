@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
                 self.token(",")?;
                 let scale = self.number()?;
                 self.token(")")?;
-                let valid = precision >= 1 && precision <= 38 && scale <= precision;
+                let valid = (1..=38).contains(&precision) && scale <= precision;
                 valid.then_some(DataType::Decimal128(precision as u8, scale as i8))?
             }
             "list" => {

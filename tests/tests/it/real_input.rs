@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::cast;
@@ -33,7 +33,7 @@ fn shared(file: &str) -> Option<PathBuf> {
 }
 
 /// Exports a file; the report, and what the shell told beside it.
-fn export(shell: &Shell, dataset: &str, file: &PathBuf, timestamp: &str, lookup: &str) -> (Value, String) {
+fn export(shell: &Shell, dataset: &str, file: &Path, timestamp: &str, lookup: &str) -> (Value, String) {
     let file = file.to_str().unwrap();
     let ran = shell.run([
         "--format",
