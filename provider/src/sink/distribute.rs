@@ -109,9 +109,10 @@ async fn send(mut rows: SendableRecordBatchStream, mut router: Router, senders: 
         let parts = match batch.and_then(|batch| router.route(&batch)) {
             Ok(parts) => parts,
             Err(error) => {
-                // One task fails, and with it the run: the commit waits for all of them.
-                if let Some(first) = senders.first() {
-                    let _ = first.send(Message::Failed(error)).await;
+                // Every task fails with it: the first one heard decides what the caller reads.
+                let error = Arc::new(error);
+                for sender in &senders {
+                    let _ = sender.send(Message::Failed(DataFusionError::Shared(Arc::clone(&error)))).await;
                 }
                 return;
             }
