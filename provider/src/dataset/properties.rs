@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Dataset, Inherited, DeclaredField};
+use super::{Dataset, DeclaredField, Inherited};
 use crate::error::{Code, Error, Result};
 
 /// Property: the dataset's name.

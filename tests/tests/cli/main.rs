@@ -1,6 +1,14 @@
 //! What the shell promises to scripts and to people, checked on the program itself.
 
+mod bad_input;
+mod damaged;
+mod engines;
+mod export;
+mod external;
 mod formats;
+mod names;
+mod pruning;
+mod refused;
 mod running;
 mod settings;
 
