@@ -1,7 +1,9 @@
 //! Side by side on the reference dataset: `cargo bench -p daygrain-benches`.
 //!
-//! `read` and `write` alone measure half of it. Exports run in processes of their own, so that their peaks of memory are
+//! `read` and `write` alone measure half of it, `data` only makes the input. Exports run in processes of their own, so that their peaks of memory are
 //! theirs alone.
+
+#![expect(clippy::expect_used, reason = "a measurement that cannot go on ends")]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -32,6 +34,7 @@ fn main() {
     match words.as_slice() {
         ["child", "export", warehouse, inputs @ ..] => runtime.block_on(child_export(warehouse, inputs)),
         ["child", "copy", input, output] => runtime.block_on(child_copy(input, output)),
+        ["data"] => drop(data::input(0)),
         ["write"] => write(),
         ["read"] => runtime.block_on(read()),
         [] => {

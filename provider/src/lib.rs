@@ -24,3 +24,9 @@ pub mod table;
 
 pub use error::{Code, Error, Kind, Result};
 pub use session::{Export, ExportProgress, Exported, Options, Running, Session, Statement};
+
+/// The examples of the README, compiled.
+#[cfg(doctest)]
+#[derive(Debug)]
+#[doc = include_str!("../../README.md")]
+pub struct Readme;

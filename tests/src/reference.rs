@@ -164,20 +164,18 @@ pub struct Rng(u64);
 
 impl Rng {
     /// A stream of its own for each `(seed, stream)`.
+    ///
+    /// Streams begin at places that have nothing to do with each other: with neighbours a step apart, each would repeat
+    /// the numbers of the one before.
     pub fn new(seed: u64, stream: u64) -> Self {
-        let mut rng = Rng(seed ^ stream.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-        rng.next();
-        rng
+        Rng(mix(seed ^ mix(stream)))
     }
 
     /// The next 64 bits.
     #[expect(clippy::should_implement_trait, reason = "not an iterator: it never ends")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
+        mix(self.0)
     }
 
     /// A number below `n`.
@@ -191,9 +189,18 @@ impl Rng {
     }
 }
 
+/// Spreads 64 bits over 64 bits.
+fn mix(bits: u64) -> u64 {
+    let z = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use arrow::array::AsArray;
 
     use super::*;
 
@@ -215,6 +222,17 @@ mod tests {
         assert!(per_day.iter().all(|n| *n > 0), "{per_day:?}");
         assert!((20_000..45_000).contains(per_day.iter().max().unwrap()), "{per_day:?}");
         assert!(spans.values().filter(|days| days.len() > 1).count() > 100);
+    }
+
+    #[test]
+    fn every_message_has_an_id_of_its_own() {
+        let reference = Reference::new(Size::SMALL, 7);
+        let mut seen = BTreeSet::new();
+        for batch in reference.batches(Order::Time, 1000) {
+            let ids = batch.column_by_name("message_id").unwrap().as_string::<i32>().clone();
+            seen.extend(ids.iter().flatten().map(str::to_owned));
+        }
+        assert_eq!(seen.len(), Size::SMALL.rows);
     }
 
     #[test]

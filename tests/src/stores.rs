@@ -53,8 +53,8 @@ pub enum Fault {
 #[derive(Debug, Default)]
 struct Log {
     requests: Vec<Request>,
-    /// The number, from 0, of the request that fails, and how.
-    fault: Option<(usize, Fault)>,
+    /// The numbers, from 0, of the requests that fail, and how.
+    fault: Option<(Range<usize>, Fault)>,
     failed: bool,
 }
 
@@ -90,7 +90,12 @@ impl Probe {
 
     /// Makes request number `nth`, counted from the last [`Probe::clear`], fail.
     pub fn fail(&self, nth: usize, fault: Fault) {
-        self.log.lock().fault = Some((nth, fault));
+        self.log.lock().fault = Some((nth..nth + 1, fault));
+    }
+
+    /// Makes request number `nth` and all after it fail, until the next [`Probe::clear`].
+    pub fn fail_from(&self, nth: usize, fault: Fault) {
+        self.log.lock().fault = Some((nth..usize::MAX, fault));
     }
 
     /// True once the fault has happened.
@@ -103,7 +108,7 @@ impl Probe {
         let mut log = self.log.lock();
         let nth = log.requests.len();
         log.requests.push(Request { verb, path: path.to_string(), bytes });
-        let fault = log.fault.filter(|(at, _)| *at == nth).map(|(_, fault)| fault);
+        let fault = log.fault.as_ref().filter(|(at, _)| at.contains(&nth)).map(|(_, fault)| *fault);
         log.failed |= fault.is_some();
         (nth, fault)
     }

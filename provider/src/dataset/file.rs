@@ -21,7 +21,7 @@ use serde::Deserialize;
 
 use super::{Dataset, DeclaredField};
 use crate::error::{Code, Error, Result};
-use crate::schema::arrow_type;
+use crate::schema;
 
 /// The datasets a session knows by name.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +105,7 @@ impl Entry {
         let mut builder = Dataset::builder(name).json(self.json);
         if let Some(columns) = self.schema {
             let fields: Result<Vec<Field>> =
-                columns.into_iter().map(|c| Ok(Field::new(c.name, arrow_type(&c.column_type)?, !c.required))).collect();
+                columns.into_iter().map(|c| schema::field(&c.name, &c.column_type, !c.required)).collect();
             builder = builder.schema(Arc::new(ArrowSchema::new(fields?)));
         }
         if let Some(column) = self.primary_timestamp {

@@ -26,6 +26,8 @@ use datafusion::logical_expr::Expr;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 
+use tracing::Instrument;
+
 use crate::error::{Code, Error, Result};
 use crate::scan::{self, Request, ScanReport, View};
 
@@ -49,7 +51,15 @@ pub async fn scan(
         limit,
         partitions: state.config().target_partitions(),
     };
-    let mut plan = scan::plan(view, &request).await?;
+    let span = tracing::info_span!(
+        "iceberg.scan.plan",
+        table = %view.name,
+        snapshot = view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id()),
+        files = tracing::field::Empty,
+        files_skipped = tracing::field::Empty,
+    );
+    let mut plan = scan::plan(view, &request).instrument(span.clone()).await?;
+    span.record("files", plan.ledger.files.kept()).record("files_skipped", plan.ledger.files.skipped_total());
     let groups = file_groups(std::mem::take(&mut plan.groups));
     let statistics = plan.statistics.clone();
     // Files name their own stores; the node's URL is for display and must be one that the runtime knows.

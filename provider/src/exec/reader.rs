@@ -111,7 +111,10 @@ impl FileIo {
             let gets: Vec<_> = requests.iter().map(|range| store.get_range(path, range.clone())).collect();
             iter(gets).buffered(AT_ONCE).try_collect().await
         };
-        let answers: Vec<Bytes> = answers.map_err(|e| self.failed(e))?;
+        let answers: Vec<Bytes> = match answers {
+            Ok(answers) => answers,
+            Err(e) => return Err(self.failed(e).await),
+        };
         ranges.iter().map(|range| self.pick(range, &requests, &answers)).collect()
     }
 
@@ -144,9 +147,15 @@ impl FileIo {
         }
     }
 
-    fn failed(&self, error: object_store::Error) -> Error {
+    /// A store's failure: the file's, where the file is not what its metadata says.
+    async fn failed(&self, error: object_store::Error) -> Error {
         if matches!(error, object_store::Error::NotFound { .. }) {
             return self.corrupt("a data file of the table is missing").source(error);
+        }
+        // Stores answer a range past the end each in their own words.
+        let Located { store, path, .. } = &self.task.located;
+        if store.head(path).await.is_ok_and(|meta| meta.size < self.task.bytes()) {
+            return self.corrupt("the file is shorter than its metadata says").source(error);
         }
         storage::error(&self.task.location, error)
     }

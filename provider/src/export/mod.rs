@@ -7,6 +7,8 @@
 //! Nothing is written before the sink runs: an export that is refused leaves the table as it was.
 
 mod prepare;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,7 +138,8 @@ async fn attempt(
         prepare::check_declared_drift(&table, &dataset, base)?;
     }
     let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
-    if opened.schema.fields().is_empty() && !has_rows(&opened, state).await? {
+    // Without rows no column could be inferred: that is no lost column.
+    if opened.schema.fields().is_empty() && is_empty(&opened, state).await? {
         return Ok(done(nothing(Outcome::Empty), Vec::new()));
     }
     dataset = dataset.with_json_paths(&opened.json_paths);
@@ -150,16 +153,14 @@ async fn attempt(
     Ok(done(report, opened.json_paths))
 }
 
-/// Whether input without columns has rows all the same: objects without keys, or with nothing but nulls.
-// @spec W10
-async fn has_rows(opened: &Opened, state: &dyn Session) -> Result<bool> {
+async fn is_empty(opened: &Opened, state: &dyn Session) -> Result<bool> {
     let mut stream = execute_stream(Arc::clone(&opened.plan), state.task_ctx())?;
     while let Some(batch) = stream.try_next().await? {
         if batch.num_rows() > 0 {
-            return Ok(true);
+            return Ok(false);
         }
     }
-    Ok(false)
+    Ok(true)
 }
 
 fn nothing(outcome: Outcome) -> Report {

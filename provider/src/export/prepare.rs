@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::Schema as ArrowSchema;
+use arrow::datatypes::{Fields, Schema as ArrowSchema};
 use iceberg::TableUpdate;
 use iceberg::spec::{FormatVersion, Schema, SortOrder, TableMetadata, TableMetadataBuilder};
 
@@ -67,7 +67,7 @@ fn create(
     incoming: &ArrowSchema,
     committer: &Committer,
 ) -> Result<Target> {
-    let schema = schema::from_arrow(incoming, &dataset.nanoseconds())?;
+    let schema = schema::from_arrow(&as_declared(dataset, incoming), &dataset.nanoseconds())?;
     if schema.as_struct().fields().is_empty() {
         return Err(Error::new(Code::IcebergSchemaIncompatible, "the input has no columns a table could have")
             .with("table", &request.ident));
@@ -88,6 +88,42 @@ fn create(
     })
 }
 
+/// Rows say nothing of what is required, a declaration does. Nulls are then found by the sink, which names the column.
+// @spec L8
+fn as_declared(dataset: &Dataset, incoming: &ArrowSchema) -> ArrowSchema {
+    let Some(declared) = dataset.schema() else { return incoming.clone() };
+    let fields = incoming.fields().iter().map(|field| match declared.field_with_name(field.name()) {
+        Ok(wanted) => {
+            let nullable = field.is_nullable() && wanted.is_nullable();
+            Arc::new(field.as_ref().clone().with_nullable(nullable).with_metadata(wanted.metadata().clone()))
+        }
+        Err(_) => Arc::clone(field),
+    });
+    ArrowSchema::new(fields.collect::<Fields>())
+}
+
+/// Columns that the declaration calls required.
+fn declared_required(dataset: &Dataset) -> impl Iterator<Item = &str> {
+    let fields = dataset.schema().into_iter().flat_map(|schema| schema.fields());
+    fields.filter(|field| !field.is_nullable()).map(|field| field.name().as_str())
+}
+
+/// Refuses a declaration that requires what the table's rows need not have.
+// @spec L6
+fn check_required(table: &str, dataset: &Dataset, current: &Schema) -> Result<()> {
+    let held = |name: &str| current.as_struct().fields().iter().any(|field| field.name == name && field.required);
+    match declared_required(dataset).find(|name| !held(name)) {
+        None => Ok(()),
+        Some(column) => Err(Error::new(
+            Code::IcebergSchemaIncompatible,
+            "the declaration requires a column that the table's rows may lack",
+        )
+        .with("column", column)
+        .with("table", table)
+        .help("declare the column without required, or write to a new table")),
+    }
+}
+
 fn append(request: &Request, dataset: &Dataset, resolved: &Resolved, base: Base, opened: &Opened) -> Result<Target> {
     let incoming = &opened.schema;
     let table = request.ident.to_string();
@@ -104,6 +140,7 @@ fn append(request: &Request, dataset: &Dataset, resolved: &Resolved, base: Base,
     if opened.clash.is_some() {
         return Err(clash(opened).with("table", &table));
     }
+    check_required(&table, dataset, &current)?;
     let last_column_id = base.metadata.last_column_id();
     let extended = schema::extend(&current, last_column_id, incoming, opened.source, &dataset.nanoseconds())
         .map_err(|e| e.with("table", &table))?;

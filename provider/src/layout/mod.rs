@@ -36,7 +36,7 @@ pub fn derive(dataset: &Resolved, schema: &Schema) -> Result<Layout> {
     let mut spec = UnboundPartitionSpec::builder().with_spec_id(0);
     if let Some(column) = &dataset.primary_timestamp {
         let (id, field_type) = find(schema, column)?;
-        if !Transform::Day.result_type(&field_type).is_ok() {
+        if Transform::Day.result_type(&field_type).is_err() {
             return Err(Error::new(Code::InvalidConfig, "the primary timestamp is not a timestamp or a date")
                 .with("column", column)
                 .with("type", crate::schema::type_name(&field_type))

@@ -170,6 +170,10 @@ async fn decode<T: Send + 'static>(
 ) -> Result<T> {
     match SpawnedTask::spawn_blocking(move || read(bytes)).join().await {
         Ok(read) => read.map_err(|reason| corrupt(path, reason)),
+        // The runtime is shutting down: the file is not to blame.
+        Err(e) if e.is_cancelled() => {
+            Err(Error::new(Code::Interrupted, "a manifest was not read to its end").with("file", path).source(e))
+        }
         Err(e) => Err(corrupt(path, "its decoder failed").source(e)),
     }
 }

@@ -42,7 +42,7 @@ impl Ids<'_> {
         let mut out = Vec::with_capacity(fields.len());
         for (id, field) in (first..).zip(fields) {
             let path = join(prefix, field.name());
-            let field_type = self.convert(field.data_type(), &path)?;
+            let field_type = self.typed(field, &path)?;
             out.push(Arc::new(NestedField::new(id, field.name(), field_type, !field.is_nullable())));
         }
         Ok(out)
@@ -51,8 +51,17 @@ impl Ids<'_> {
     /// A field of its own, with a fresh id: what [`super::extend`] adds to a table.
     pub(super) fn field(&mut self, field: &Field, path: &str) -> Result<NestedFieldRef> {
         let id = self.next();
-        let field_type = self.convert(field.data_type(), path)?;
+        let field_type = self.typed(field, path)?;
         Ok(Arc::new(NestedField::new(id, field.name(), field_type, !field.is_nullable())))
+    }
+
+    fn typed(&mut self, field: &Field, path: &str) -> Result<Type> {
+        let (key, uuid) = super::UUID_EXTENSION;
+        let marked = field.metadata().get(key).is_some_and(|name| name == uuid);
+        if marked && *field.data_type() == DataType::FixedSizeBinary(16) {
+            return Ok(Type::Primitive(PrimitiveType::Uuid));
+        }
+        self.convert(field.data_type(), path)
     }
 
     fn convert(&mut self, arrow: &DataType, path: &str) -> Result<Type> {

@@ -19,14 +19,14 @@ use crate::error::{Code, Error, Result};
 
 pub use extend::{Source, extend};
 pub use from_arrow::from_arrow;
-pub use text::{arrow_type, type_name};
+pub use text::{arrow_type, field, type_name};
 
 /// The Arrow schema a table shows: top-level strings as `Utf8View` and binary as `BinaryView` (nested ones stay `Utf8`
 /// and `LargeBinary`), timestamps in µs or ns, with zone `+00:00` or without; each field, nested ones too, carries its id
 /// in the metadata key `PARQUET:field_id`.
 pub fn to_arrow(schema: &Schema) -> Result<ArrowSchemaRef> {
     let stored = stored_arrow(schema)?;
-    let fields: Vec<FieldRef> = stored.fields().iter().map(|field| shown(field)).collect();
+    let fields: Vec<FieldRef> = stored.fields().iter().map(shown).collect();
     Ok(Arc::new(ArrowSchema::new(fields)))
 }
 
@@ -41,6 +41,9 @@ pub fn stored_arrow(schema: &Schema) -> Result<ArrowSchema> {
 pub fn field_id(field: &Field) -> Option<i32> {
     field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
 }
+
+/// The name Arrow gives UUIDs, which it stores as sixteen bytes.
+const UUID_EXTENSION: (&str, &str) = ("ARROW:extension:name", "arrow.uuid");
 
 /// Shared schema handle.
 pub type SchemaRef = Arc<Schema>;

@@ -44,6 +44,19 @@ pub fn arrow_type(text: &str) -> Result<DataType> {
     })
 }
 
+/// A field of a written type. A UUID is marked as Arrow marks it.
+///
+/// # Errors
+/// As [`arrow_type`].
+pub fn field(name: &str, text: &str, nullable: bool) -> Result<Field> {
+    let field = Field::new(name, arrow_type(text)?, nullable);
+    let (key, uuid) = super::UUID_EXTENSION;
+    if text.trim().eq_ignore_ascii_case("uuid") {
+        return Ok(field.with_metadata([(key.to_owned(), uuid.to_owned())].into()));
+    }
+    Ok(field)
+}
+
 struct Parser<'a> {
     rest: &'a str,
 }
@@ -79,7 +92,7 @@ impl<'a> Parser<'a> {
                 self.token(",")?;
                 let scale = self.number()?;
                 self.token(")")?;
-                let valid = precision >= 1 && precision <= 38 && scale <= precision;
+                let valid = (1..=38).contains(&precision) && scale <= precision;
                 valid.then_some(DataType::Decimal128(precision as u8, scale as i8))?
             }
             "list" => {
@@ -153,6 +166,12 @@ mod tests {
             let schema = from_arrow(&arrow::datatypes::Schema::new(vec![field]), &["c".to_owned()]).unwrap();
             assert_eq!(type_name(&schema.as_struct().fields()[0].field_type), text);
         }
+    }
+
+    #[test]
+    fn a_uuid_stays_one() {
+        let schema = from_arrow(&arrow::datatypes::Schema::new(vec![field("u", "uuid", true).unwrap()]), &[]).unwrap();
+        assert_eq!(type_name(&schema.as_struct().fields()[0].field_type), "uuid");
     }
 
     #[test]

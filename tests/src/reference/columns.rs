@@ -148,7 +148,7 @@ fn push_row(c: &mut Columns, seed: u64, row: &Row) {
         text
     });
     let input_tokens = (content.len() / 4) as i64 + rng.below(2_000) as i64;
-    let output_tokens = assistant.then(|| (content.len() / 4) as i64);
+    let output_tokens = assistant.then_some((content.len() / 4) as i64);
     let latency = assistant.then(|| 200.0 + rng.unit() * 20_000.0);
 
     c.text("message_id", Some(&uuid(&mut rng)));

@@ -1,5 +1,7 @@
 //! What the shell promises to scripts and to people, checked on the program itself.
 
+#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+
 mod bad_input;
 mod damaged;
 mod engines;

@@ -85,6 +85,26 @@ async fn a_missing_file_is_an_error() {
 }
 
 #[tokio::test]
+async fn a_cut_file_of_a_real_file_system_is_an_error() {
+    use crate::session::{Export, ExportProgress, Options, Session};
+    let directory = tempfile::tempdir().unwrap();
+    let input = directory.path().join("t.ndjson");
+    std::fs::write(&input, "{\"n\":1}\n{\"n\":2}\n").unwrap();
+    let session = Session::new(Options::at(directory.path().join("w").display().to_string())).unwrap();
+    let inputs = vec![input.display().to_string()];
+    let export = Export { dataset: "t".to_owned(), inputs, ..Export::default() };
+    session.export(export, ExportProgress::default()).await.unwrap();
+    let data = directory.path().join("w/main/t/data");
+    let file = std::fs::read_dir(data).unwrap().next().unwrap().unwrap().path();
+    let bytes = std::fs::read(&file).unwrap();
+    for left in [0, 6, bytes.len() - 7] {
+        std::fs::write(&file, &bytes[..left]).unwrap();
+        let error = session.query("SELECT max(n + 1) FROM t").await.unwrap_err();
+        assert_eq!(error.code(), crate::Code::DataFileCorrupt, "{left}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn deletes_are_refused_by_name() {
     let mut table = numbers(REMOTE, 10, 1).await;
     table.deletes = 2;

@@ -19,7 +19,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
 use super::compare::{Comparer, binary, is_comparison};
-use super::moment::{Kind, Zones};
+use super::moment::{Kind, Moment, Zones};
 use super::reading::{converted, external, stored, string, written};
 use crate::error::{Code, Error};
 
@@ -99,7 +99,9 @@ impl TreeNodeRewriter for Rewriter<'_> {
             Expr::InSubquery(set) => self.in_subquery(set)?,
             Expr::Case(case) => self.case(case)?,
             Expr::Cast(Cast { data_type, .. }) => match (self.comparer.moment(&expr), Kind::of(data_type)) {
-                // Inexact and impossible ones wait for a comparison around them, then for `settle`.
+                // Inexact and impossible ones wait for a comparison around them, then for `settle`; and those whose text
+                // has a zone that their type can't keep.
+                (Ok(Some(Moment::Instant(..))), Some(Kind { zone: None, .. })) => None,
                 (Ok(Some(moment)), Some(kind)) => {
                     stored(&moment, &kind).filter(|(_, exact)| *exact).map(|(value, _)| lit(value))
                 }

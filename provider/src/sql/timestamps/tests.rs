@@ -588,6 +588,10 @@ fn zones() {
     check_in(&tokyo, "SELECT id FROM t WHERE us_utc = '2024-01-03 09:00'", "8");
     check_in(&tokyo, "SELECT id FROM t WHERE us_utc = TIMESTAMP '2024-01-03 09:00'", "8");
     check_in(&tokyo, "SELECT id FROM t WHERE us_utc = TIMESTAMPTZ '2024-01-03 09:00'", "8");
+    check_in(&tokyo, "SELECT id FROM t WHERE us_utc = TIMESTAMP '2024-01-03T00:00:00Z'", "8");
+    check_in(&tokyo, "SELECT id FROM t WHERE us_utc IN (TIMESTAMP '2024-01-03T00:00:00Z')", "8");
+    check_in(&tokyo, "SELECT id FROM t WHERE us = TIMESTAMP '2024-01-03T00:00:00Z'", "8");
+    check_in(&tokyo, "SELECT TIMESTAMP '2024-01-03T00:00:00Z'", "2024-01-03T00:00:00");
     check_in(&tokyo, "SELECT id FROM t WHERE us = TIMESTAMPTZ '2024-01-03 00:00'", "8");
     check_in(&tokyo, "SELECT id FROM t WHERE us_utc = DATE '2024-01-03'", "");
     check_in(&tokyo, "SELECT count(*) FROM t WHERE us = us_utc AND id = 8", "0");

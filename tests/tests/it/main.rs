@@ -1,0 +1,18 @@
+//! Whole stories through the public API and the shell: from rows to a table, and back.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it skips"
+)]
+
+mod cases;
+mod concurrent;
+mod differential;
+mod engines;
+mod faults;
+mod lab;
+mod ledger;
+mod real_input;
