@@ -37,10 +37,10 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Three fifths of the pool are shared by the sorting tasks; the rest is for the writers and for what feeds the sort.
+    /// Two fifths of the pool are shared by the sorting tasks; the rest is for the writers and for what feeds the sort.
     pub(super) fn of(context: &TaskContext, tasks: usize) -> Self {
         let limit = match context.memory_pool().memory_limit() {
-            MemoryLimit::Finite(limit) => limit / 5 * 3,
+            MemoryLimit::Finite(limit) => limit / 5 * 2,
             _ => UNLIMITED,
         };
         let buffer = (limit / tasks.max(1)).max(1 << 20);
