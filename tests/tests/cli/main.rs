@@ -2,7 +2,15 @@
 
 #![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
+mod bad_input;
+mod damaged;
+mod engines;
+mod export;
+mod external;
 mod formats;
+mod names;
+mod pruning;
+mod refused;
 mod running;
 mod settings;
 

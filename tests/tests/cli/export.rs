@@ -1,0 +1,144 @@
+//! `daygrain export`: its report, its flags, what it remembers.
+
+use daygrain_tests::shell::Shell;
+use serde_json::Value;
+
+use crate::{EVENTS, one, with_events};
+
+const REPORT: &str = "table,rows,files,bytes,partitions,snapshot_id,outcome,batch_id";
+
+fn export(shell: &Shell, arguments: &[&str]) -> Value {
+    let mut ran = shell.run([&["--format", "ndjson", "export"][..], arguments].concat()).rows();
+    assert_eq!(ran.len(), 1);
+    ran.remove(0)
+}
+
+#[test]
+fn the_report_is_one_row() {
+    let shell = Shell::new();
+    shell.file("events.csv", EVENTS);
+    let arguments =
+        ["--format", "csv", "export", "events", "events.csv", "--primary-timestamp", "ts", "--batch-id", "b 1"];
+    let ran = shell.run(arguments);
+    let lines: Vec<&str> = ran.ok().lines().collect();
+    assert_eq!(lines[0], REPORT);
+    let values: Vec<&str> = lines[1].split(',').collect();
+    let bytes: u64 = shell.listing("warehouse/main/events/data").iter().map(|(_, size)| size).sum();
+    assert_eq!(values[..5], ["main.events", "5", "4", &bytes.to_string(), "4"]);
+    assert!(values[5].parse::<i64>().is_ok_and(|id| id > 0), "{ran}");
+    assert_eq!(values[6..], ["committed", "b 1"]);
+    assert_eq!(ran.stderr, "", "progress is for terminals");
+}
+
+#[test]
+fn a_batch_is_written_once() {
+    let shell = Shell::new();
+    shell.file("events.csv", EVENTS);
+    let first = export(&shell, &["events", "events.csv", "--batch-id", "b1"]);
+    let before = shell.listing("warehouse");
+    let again = export(&shell, &["events", "events.csv", "--batch-id", "b1"]);
+    assert_eq!((&again["outcome"], &again["rows"], &again["batch_id"]), (&"skipped".into(), &0.into(), &"b1".into()));
+    assert_eq!(again["snapshot_id"], first["snapshot_id"]);
+    assert_eq!(shell.listing("warehouse"), before);
+    assert_eq!(export(&shell, &["events", "events.csv", "--batch-id", "b2"])["outcome"], "committed");
+    assert_eq!(export(&shell, &["events", "events.csv", "--batch-id", "b1"])["outcome"], "skipped");
+    assert_eq!(export(&shell, &["events", "events.csv"])["batch_id"], Value::Null);
+    assert_eq!(one(&shell, "select count(*) from events"), "15");
+}
+
+#[test]
+fn a_second_export_inherits_the_declaration() {
+    let shell = with_events();
+    shell.file("more.csv", "ts,sid,n\n2026-06-09T00:00:00Z,z,7\n2026-06-08T23:59:59Z,y,6\n");
+    let report = export(&shell, &["another-name", "more.csv", "--table", "events"]);
+    assert_eq!((&report["table"], &report["partitions"]), (&"main.events".into(), &2.into()));
+    assert!(shell.path("warehouse/main/events/data/ts_day=2026-06-09").is_dir());
+    // The order of the lookup columns too: files are sorted by session.
+    let ran = shell.sql("explain insert into events select * from events");
+    assert!(ran.ok().contains("order=[sid"), "{ran}");
+    // Another order is no drift.
+    export(&shell, &["events", "more.csv", "--lookup", "n,sid"]);
+    let ran = shell.sql("explain insert into events select * from events");
+    assert!(ran.ok().contains("order=[n"), "{ran}");
+    assert_eq!(one(&shell, "select count(*) from events"), "9");
+}
+
+#[test]
+fn rows_of_a_query() {
+    let shell = with_events();
+    let query = "select ts, upper(sid) as s, sum(n) as total from events where n < 5 group by 1, 2";
+    let report = export(&shell, &["totals", "--query", query, "--primary-timestamp", "ts", "--lookup", "s"]);
+    assert_eq!((&report["table"], &report["rows"], &report["files"]), (&"main.totals".into(), &4.into(), &3.into()));
+    assert_eq!(shell.tsv("select s, sum(total) from totals group by s order by s").lines(), ["A\t4", "B\t6"]);
+    shell.run(["export", "totals", "--query", "select nothing from events"]).failed("unknown_column");
+    shell.run(["export", "totals", "--query", "drop table events"]).failed("invalid_argument");
+    shell.run(["export", "totals", "--query", "insert into events select * from events"]).failed("invalid_argument");
+    shell.run(["export", "totals", "--query", "selec"]).failed("sql_syntax");
+    let empty = export(&shell, &["totals", "--query", &query.replace("n < 5", "n < 0")]);
+    assert_eq!((&empty["outcome"], &empty["snapshot_id"]), (&"empty".into(), &Value::Null));
+    assert_eq!(one(&shell, "select count(*) from totals"), "4");
+}
+
+#[test]
+fn input_without_rows_is_empty() {
+    let shell = with_events();
+    shell.file("head.csv", "ts,sid,n\n");
+    shell.file("nothing.csv", "");
+    shell.file("nothing.ndjson", "");
+    shell.file("blank.ndjson", "\n\n");
+    let before = shell.listing("warehouse");
+    for file in ["head.csv", "nothing.csv", "nothing.ndjson", "blank.ndjson"] {
+        for dataset in ["events", "fresh"] {
+            let report = export(&shell, &[dataset, file]);
+            assert_eq!(
+                (&report["outcome"], &report["rows"], &report["files"]),
+                (&"empty".into(), &0.into(), &0.into()),
+                "{file}"
+            );
+        }
+    }
+    assert_eq!(shell.listing("warehouse"), before);
+    shell.sql("select * from fresh").failed("unknown_table");
+    // Beside files that have rows they are nothing.
+    assert_eq!(export(&shell, &["events", "events.csv", "nothing.csv", "blank.ndjson"])["rows"], 5);
+}
+
+#[test]
+fn json_columns_keep_their_text() {
+    let shell = Shell::new();
+    shell.file(
+        "in.ndjson",
+        "{\"n\":1,\"a\":{\"b\":[1,2]},\"v\":{\"x\":1}}\n{\"n\":2,\"a\":{\"b\":[]},\"v\":\"text\"}\n{\"n\":3}\n",
+    );
+    let ran = shell.run(["export", "d", "in.ndjson", "--json", "a"]);
+    ran.ok();
+    assert!(ran.stderr.contains("note: kept as JSON text: a, v"), "{ran}");
+    assert_eq!(
+        shell.sql("select a, v from d order by n").ok(),
+        "{\"a\":\"{\\\"b\\\":[1,2]}\",\"v\":\"{\\\"x\\\":1}\"}\n{\"a\":\"{\\\"b\\\":[]}\",\"v\":\"\\\"text\\\"\"}\n{\"a\":null,\"v\":null}\n"
+    );
+    // The table remembers; input that lacks the column is fine.
+    shell.file("more.ndjson", "{\"n\":4,\"a\":7}\n");
+    shell.file("fewer.ndjson", "{\"n\":5}\n");
+    shell.run(["export", "d", "more.ndjson", "fewer.ndjson"]).ok();
+    shell.run(["export", "d", "fewer.ndjson", "--lookup", "n"]).ok();
+    assert_eq!(shell.tsv("select n, a from d where n > 3 order by n").lines(), ["4\t7", "5\t\\N", "5\t\\N"]);
+}
+
+#[test]
+fn files_directories_and_globs() {
+    let shell = Shell::new();
+    shell.file("in/a.csv", "n\n1\n");
+    shell.file("in/deep/b.csv", "n\n2\n");
+    shell.file("in/c.ndjson", "{\"n\":3}\n");
+    shell.file("in/notes.txt", "not data");
+    assert_eq!(export(&shell, &["d", "in"])["rows"], 3);
+    assert_eq!(export(&shell, &["d", "in/*.csv"])["rows"], 1);
+    assert_eq!(export(&shell, &["d", "in/a.csv", "in/c.ndjson"])["rows"], 2);
+    assert_eq!(export(&shell, &["d", "in/**/*.csv"])["rows"], 2);
+    for path in ["in/x.csv", "in/*.parquet", "nowhere"] {
+        shell.run(["export", "d", path]).failed("input_not_found");
+    }
+    shell.run(["export", "d", "in/a.csv", "in/x.csv"]).failed("input_not_found");
+    assert_eq!(shell.tsv("select n, count(*) from d group by n order by n").lines(), ["1\t4", "2\t2", "3\t2"]);
+}
