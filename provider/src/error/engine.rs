@@ -102,6 +102,10 @@ fn classify(e: &DataFusionError) -> Error {
                 ArrowError::CastError(_) | ArrowError::ParseError(_) => Error::new(Code::InvalidValue, text),
                 ArrowError::DivideByZero | ArrowError::ArithmeticOverflow(_) => Error::new(Code::InvalidValue, text),
                 ArrowError::MemoryError(_) => Error::new(Code::MemoryLimit, text),
+                // Only rows to be written are held against a schema that requires values.
+                ArrowError::InvalidArgumentError(why) if why.contains("non-nullable but contains null") => {
+                    Error::new(Code::IcebergDataWriteFailed, "a required column would hold null").with("cause", text)
+                }
                 _ => Error::new(Code::QueryFailed, text),
             }
         }

@@ -44,8 +44,7 @@ fn a_full_disk() {
     shell.file("events.csv", EVENTS);
     shell.run(EXPORT).ok();
     let before = shell.listing("warehouse");
-    let big =
-        "insert into events select timestamp '2026-06-04' + value * interval '1 hour', md5(cast(value as text)), value
+    let big = "insert into events select to_timestamp(1780000000 + value * 20), md5(cast(value as text)), value
                from range(0, 40000)";
     let ran = shell.run(["-c", big]);
     let error = ran.failed("storage_full");

@@ -79,7 +79,7 @@ fn a_moved_table_is_read_where_it_is_now() {
     let newest = at.replace("moved/events", "moved/events/metadata/v1.metadata.json");
     assert_eq!(lines(&shell, &format!("{newest} options ('relocate' 'true')"), pruned), ["4"]);
     // What is read is what lies there, even where the old place holds a table again.
-    shell.file("events.csv", &EVENTS.replace("06-06T13:00:00Z,b,4", "06-06T13:00:00Z,b,40"));
+    shell.file("events.csv", EVENTS.replace("06-06T13:00:00Z,b,4", "06-06T13:00:00Z,b,40"));
     shell.run(["export", "events", "events.csv", "--primary-timestamp", "ts"]).ok();
     let ran = shell.tsv(&format!("{at} options ('relocate' 'true'); {pruned}; select sum(n) from events"));
     assert_eq!(ran.ok().lines().collect::<Vec<_>>(), ["sum(t.n)", "4", "sum(events.n)", "51"], "{ran}");

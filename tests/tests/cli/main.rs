@@ -1,6 +1,12 @@
 //! What the shell promises to scripts and to people, checked on the program itself.
 
-#![expect(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and says what it skips"
+)]
 
 mod bad_input;
 mod damaged;
