@@ -110,9 +110,9 @@ async fn send(mut rows: SendableRecordBatchStream, mut router: Router, senders: 
             Ok(parts) => parts,
             Err(error) => {
                 // Every task fails with it: the first one heard decides what the caller reads.
-                let error = Arc::new(error);
+                let error = crate::error::Error::from(error);
                 for sender in &senders {
-                    let _ = sender.send(Message::Failed(DataFusionError::Shared(Arc::clone(&error)))).await;
+                    let _ = sender.send(Message::Failed(error.clone().into())).await;
                 }
                 return;
             }

@@ -99,7 +99,8 @@ impl Tables {
         let mut meant = table.value.clone();
         let mut provider = self.loaded(full(&meant), schema.as_ref()).await;
         if matches!(provider, Ok(None)) && table.quote_style.is_none() && !exactly {
-            let known = schema.table_names();
+            let mut known = schema.table_names();
+            known.sort();
             match fit(table, known.iter().map(String::as_str)) {
                 Fit::Folded(name) => {
                     meant = name.to_owned();
