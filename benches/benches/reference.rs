@@ -1,6 +1,7 @@
 //! Side by side on the reference dataset: `cargo bench -p daygrain-benches`.
 //!
-//! `read` and `write` alone measure half of it, `data` only makes the input. Exports run in processes of their own, so that their peaks of memory are
+//! `read` and `write` alone measure half of it, `data` only makes the input, `again NAME [listing]` runs one query for some seconds,
+//! for a profiler to watch. Exports run in processes of their own, so that their peaks of memory are
 //! theirs alone.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on ends")]
@@ -8,6 +9,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use datafusion::prelude::SessionContext;
 use daygrain_benches::engines::{self, TABLE};
@@ -37,6 +39,8 @@ fn main() {
         ["data"] => drop(data::input(0)),
         ["write"] => write(),
         ["read"] => runtime.block_on(read()),
+        ["again", name] => runtime.block_on(again(name, false)),
+        ["again", name, "listing"] => runtime.block_on(again(name, true)),
         [] => {
             write();
             runtime.block_on(read());
@@ -114,19 +118,7 @@ async fn read() {
     let session = engines::daygrain(&warehouse, None);
     let listing = engines::listing(&warehouse).await;
     let iceberg = engines::iceberg(&warehouse).await;
-    let some = Reference::new(Size::FULL, 0).some_session();
-    let queries = [
-        ("full scan", format!("SELECT model, sum(length(content_text)) FROM {TABLE} GROUP BY model")),
-        ("one session", format!("SELECT count(*), sum(input_tokens) FROM {TABLE} WHERE session_id = '{some}'")),
-        (
-            "three days",
-            format!(
-                "SELECT role, count(*) FROM {TABLE} WHERE message_created_at >= '2026-05-20T00:00:00Z' \
-                 AND message_created_at < '2026-05-23T00:00:00Z' GROUP BY role"
-            ),
-        ),
-        ("count(*)", format!("SELECT count(*) FROM {TABLE}")),
-    ];
+    let queries = queries();
     say("\n## Queries, warm, two threads (median ms)\n");
     say(
         "| query | daygrain | ListingTable | iceberg-datafusion | daygrain / ListingTable | daygrain / iceberg-datafusion |",
@@ -160,4 +152,43 @@ async fn read() {
 async fn run_plain(context: &SessionContext, sql: &str) -> Vec<String> {
     let frame = context.sql(sql).await.expect("the query is planned");
     oracle::lines(&frame.collect().await.expect("the query runs"))
+}
+
+/// What is asked of every engine, by name.
+fn queries() -> [(&'static str, String); 4] {
+    let some = Reference::new(Size::FULL, 0).some_session();
+    [
+        ("full scan", format!("SELECT model, sum(length(content_text)) FROM {TABLE} GROUP BY model")),
+        ("one session", format!("SELECT count(*), sum(input_tokens) FROM {TABLE} WHERE session_id = '{some}'")),
+        (
+            "three days",
+            format!(
+                "SELECT role, count(*) FROM {TABLE} WHERE message_created_at >= '2026-05-20T00:00:00Z' \
+                 AND message_created_at < '2026-05-23T00:00:00Z' GROUP BY role"
+            ),
+        ),
+        ("count(*)", format!("SELECT count(*) FROM {TABLE}")),
+    ]
+}
+
+/// How long a query is run again and again for a profiler.
+const WATCHED: Duration = Duration::from_secs(8);
+
+async fn again(name: &str, plain: bool) {
+    let queries = queries();
+    let (_, sql) = queries.iter().find(|(known, _)| *known == name).expect("a query of this name");
+    let warehouse = data::home().join("warehouse");
+    let session = engines::daygrain(&warehouse, None);
+    let listing = engines::listing(&warehouse).await;
+    let (start, mut runs) = (Instant::now(), 0_u32);
+    while start.elapsed() < WATCHED {
+        if plain {
+            let frame = listing.sql(sql).await.expect("the query is planned");
+            frame.collect().await.expect("the query runs");
+        } else {
+            session.query(sql).await.expect("the query runs");
+        }
+        runs += 1;
+    }
+    say(&format!("{name}: {runs} runs, {:.3} ms each", start.elapsed().as_secs_f64() * 1e3 / f64::from(runs)));
 }

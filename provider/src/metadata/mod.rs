@@ -10,6 +10,7 @@ mod cache;
 mod manifests;
 mod open;
 mod parse;
+mod parsed;
 mod relocate;
 #[cfg(test)]
 mod tests;
@@ -27,6 +28,7 @@ use crate::storage::Stores;
 pub use manifests::Manifests;
 pub use open::open;
 pub use parse::parse;
+pub use parsed::Parsed;
 pub use relocate::Relocation;
 pub(crate) use write::{ManifestTarget, NewEntry, NewList, encoded_size, rebuild, write_list, write_manifest};
 

@@ -12,18 +12,20 @@
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::path::{Path as FsPath, PathBuf};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures::stream::BoxStream;
+use futures::StreamExt;
+use futures::stream::{self, BoxStream};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result as StoreResult, UploadPart,
+    Attributes, CopyOptions, Error as StoreError, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload,
+    ObjectMeta, ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions,
+    Result as StoreResult, UploadPart,
 };
 
 /// The local file system, with writes that survive a power failure once they are reported.
@@ -85,6 +87,12 @@ impl ObjectStore for LocalStore {
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> StoreResult<GetResult> {
+        if is_plain(&options) {
+            let (path, name) = (self.inner.path_to_filesystem(location)?, location.clone());
+            if let Some(small) = blocking(move || get_small(&path, name)).await? {
+                return Ok(small);
+            }
+        }
         self.inner.get_opts(location, options).await
     }
 
@@ -160,6 +168,45 @@ impl MultipartUpload for Upload {
     async fn abort(&mut self) -> StoreResult<()> {
         self.inner.abort().await
     }
+}
+
+/// A whole file of at most this size is opened and read in one go: table metadata, where each hop to another thread costs more
+/// than the reading.
+const SMALL: u64 = 256 << 10;
+
+/// Asks for the whole file, whatever its state.
+fn is_plain(options: &GetOptions) -> bool {
+    let conditional = options.if_match.is_some()
+        || options.if_none_match.is_some()
+        || options.if_modified_since.is_some()
+        || options.if_unmodified_since.is_some();
+    !conditional && options.range.is_none() && options.version.is_none() && !options.head
+}
+
+/// The file, if it is small; `None`: to be read in another way, or not a plain file, or whatever else is the matter with it.
+fn get_small(path: &FsPath, location: Path) -> StoreResult<Option<GetResult>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
+            return Err(StoreError::NotFound { path: path.display().to_string(), source: Box::new(e) });
+        }
+        Err(_) => return Ok(None),
+    };
+    let Ok(stat) = file.metadata() else { return Ok(None) };
+    if !stat.is_file() || stat.len() > SMALL {
+        return Ok(None);
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(stat.len()).unwrap_or_default());
+    file.read_to_end(&mut bytes).map_err(generic)?;
+    let size = bytes.len() as u64;
+    let last_modified = stat.modified().map_err(generic)?.into();
+    let read = stream::once(std::future::ready(Ok(Bytes::from(bytes)))).boxed();
+    Ok(Some(GetResult {
+        payload: GetResultPayload::Stream(read),
+        meta: ObjectMeta { location, last_modified, size, e_tag: None, version: None },
+        range: 0..size,
+        attributes: Attributes::default(),
+    }))
 }
 
 fn put(path: &FsPath, payload: &PutPayload, create: bool) -> StoreResult<()> {

@@ -199,3 +199,27 @@ fn empty_directories_go_and_others_stay() {
     remove_empty_directories(&root);
     assert!(!root.exists() && dir.path().exists());
 }
+
+/// Small files are read in one go, others through the library's own store: nobody can tell.
+#[tokio::test]
+async fn local_files_of_all_sizes_are_read_alike() {
+    let directory = tempfile::tempdir().unwrap();
+    let stores = Stores::new();
+    for size in [0, 1, 256 << 10, (256 << 10) + 1] {
+        let file = at(&stores, &format!("{}/{size}", directory.path().display()));
+        let content: Vec<u8> = (0..size).map(|i| i as u8).collect();
+        file.store.put(&file.path, content.clone().into()).await.unwrap();
+        let answer = file.store.get(&file.path).await.unwrap();
+        assert_eq!(answer.meta.location, file.path);
+        assert_eq!((answer.meta.size, answer.range.clone()), (size as u64, 0..size as u64));
+        assert_eq!(answer.meta.last_modified, file.store.head(&file.path).await.unwrap().last_modified);
+        assert_eq!(answer.bytes().await.unwrap(), content);
+        if size > 1 {
+            assert_eq!(file.store.get_range(&file.path, 1..2).await.unwrap(), content[1..2]);
+        }
+    }
+    let absent = at(&stores, &format!("{}/absent", directory.path().display()));
+    assert!(matches!(absent.store.get(&absent.path).await, Err(object_store::Error::NotFound { .. })));
+    let not_a_file = at(&stores, &directory.path().display().to_string());
+    assert!(not_a_file.store.get(&not_a_file.path).await.is_err());
+}

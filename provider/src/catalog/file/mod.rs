@@ -23,6 +23,7 @@ use futures::StreamExt;
 use super::names::{self, DEFAULT_NAMESPACE};
 use super::{Base, Catalog, Dropped, Ident, Proposal, PublishError};
 use crate::error::{Code, Error, Result};
+use crate::metadata::Parsed;
 use crate::storage::{self, Env, Located, paths};
 
 mod drop;
@@ -30,15 +31,19 @@ mod newest;
 mod publish;
 mod tree;
 
+use newest::Seen;
 use tree::Place;
 
-/// A catalog that is a directory or a prefix of a bucket. Clones share nothing but the environment.
+/// A catalog that is a directory or a prefix of a bucket. Clones share the environment, what they parsed and the
+/// versions they saw.
 #[derive(Clone, Debug)]
 pub struct FileCatalog {
     env: Env,
     /// The warehouse, without a trailing slash.
     root: String,
     backoff: Duration,
+    parsed: Parsed,
+    seen: Seen,
 }
 
 impl FileCatalog {
@@ -48,7 +53,7 @@ impl FileCatalog {
     /// `unsupported_location`: no store serves the warehouse.
     pub fn new(env: Env, warehouse: &str) -> Result<Self> {
         let root = env.stores.resolve(warehouse)?.location();
-        Ok(FileCatalog { env, root, backoff: FIRST_PAUSE })
+        Ok(FileCatalog { env, root, backoff: FIRST_PAUSE, parsed: Parsed::new(PARSED), seen: Seen::default() })
     }
 
     /// The same catalog with another first pause before a write is repeated whose answer was lost.
@@ -82,6 +87,9 @@ impl FileCatalog {
 /// Four repetitions from here, each pause four times the one before: 0.85 s in all, long enough for a store to answer again
 /// after a hiccup and short enough to wait for at a prompt.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// Bytes of metadata files whose parsed form is kept: a statement finds a table mostly as the one before it did.
+const PARSED: usize = 16 << 20;
 
 /// Requests in flight while directories are looked at: enough to hide a store's latency.
 const PARALLEL: usize = 16;
@@ -156,7 +164,7 @@ impl Catalog for FileCatalog {
     async fn load(&self, ident: &Ident) -> Result<Option<Base>> {
         let table = self.location(ident)?;
         match self.newest(&table).await.map_err(|e| e.with("table", ident))? {
-            Some(newest) => newest.open().map(Some).map_err(|e| e.with("table", ident)),
+            Some(newest) => newest.open(&self.parsed).map(Some).map_err(|e| e.with("table", ident)),
             None => Ok(None),
         }
     }

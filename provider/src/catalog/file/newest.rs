@@ -1,22 +1,23 @@
 //! Which metadata file is a table's newest?
 //!
 //! ```text
+//! seen v7  ─▶ v7 ✓  v8 ✗                  newest: v7, as when it was looked at last: nothing else is asked
 //! hint "7" ─▶ v7 ✓  v8 ✓  v9 ✗            newest: v8, the hint was late
 //! hint "9" ─▶ v9 ✗ ─▶ list ─▶ v6 v7 v8    newest: v8, the hint was wrong
 //! no hint  ─────────▶ list ─▶ nothing     no table: only a listing proves that
 //! ```
 
-use std::io::Read;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flate2::read::MultiGzDecoder;
 use object_store::path::Path;
 use object_store::{Error as StoreError, ObjectMeta, ObjectStoreExt};
+use parking_lot::Mutex;
 
 use super::super::names::{Form, MetadataName, claims_metadata};
 use super::{Base, Code, Error, FileCatalog, Result, metadata_directory, names, paths, storage};
-use crate::metadata;
+use crate::metadata::Parsed;
 
 /// The newest metadata file of a table, as it was read.
 #[derive(Debug)]
@@ -34,6 +35,24 @@ pub(super) struct Listed {
     unreadable: Vec<String>,
 }
 
+/// The version of each table that was found last: as good a hint as the one in the store, and at hand.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Seen(Arc<Mutex<HashMap<String, u64>>>);
+
+impl Seen {
+    fn version(&self, table: &str) -> Option<u64> {
+        self.0.lock().get(table).copied()
+    }
+
+    fn remember(&self, table: &str, version: Option<u64>) {
+        let mut seen = self.0.lock();
+        match version {
+            Some(version) => seen.insert(table.to_owned(), version),
+            None => seen.remove(table),
+        };
+    }
+}
+
 /// How far past the hint versions are tried one by one: a hint that is later than this is not worth that many requests.
 const PROBES: u64 = 8;
 
@@ -43,10 +62,9 @@ impl FileCatalog {
     /// Finds and reads the newest metadata file. `None` only if a listing shows that there is none.
     pub(super) async fn newest(&self, table: &str) -> Result<Option<Newest>> {
         let directory = metadata_directory(table);
-        if let Some(version) = self.hint(&directory).await
-            && let Some(newest) = self.probe(&directory, version).await?
-        {
-            return Ok(Some(newest));
+        let newest = self.newest_near(table, &directory).await?;
+        if newest.is_some() {
+            return Ok(newest);
         }
         let listed = self.metadata_files(table).await?;
         let Some((name, file)) = listed.newest()? else { return Ok(None) };
@@ -56,6 +74,23 @@ impl FileCatalog {
             // Dropped while we looked. The next listing will say so.
             None => Err(Error::new(Code::FileNotFound, "the table changed while it was opened").with("file", location)),
         }
+    }
+
+    /// The newest file, if the version seen last or the hint leads to it.
+    async fn newest_near(&self, table: &str, directory: &str) -> Result<Option<Newest>> {
+        let seen = self.seen.version(table);
+        let mut newest = match seen {
+            Some(version) => self.probe(directory, version).await?,
+            None => None,
+        };
+        if newest.is_none()
+            && let Some(version) = self.hint(directory).await
+            && Some(version) != seen
+        {
+            newest = self.probe(directory, version).await?;
+        }
+        self.seen.remember(table, newest.as_ref().map(|newest| newest.version));
+        Ok(newest)
     }
 
     /// What the hint says, if it says anything. It decides nothing: whatever is wrong with it, a listing knows better.
@@ -151,27 +186,14 @@ impl Listed {
 
 impl Newest {
     /// Parses the file. A file that is cut or empty is never taken for anything else, nor written over.
-    pub(super) fn open(self) -> Result<Base> {
+    pub(super) fn open(self, parsed: &Parsed) -> Result<Base> {
         let Newest { version, location, bytes } = self;
-        let corrupt = |what: &str| {
-            Error::new(Code::MetadataCorrupt, what)
-                .with("file", &location)
-                .help("the table is as it was; if this file is what a crash left of a commit, move it away")
-        };
-        if bytes.is_empty() {
-            return Err(corrupt("the newest metadata file is empty"));
-        }
-        let metadata = if bytes.starts_with(GZIP) {
-            let mut text = Vec::new();
-            let read = MultiGzDecoder::new(bytes.as_ref()).read_to_end(&mut text);
-            read.map_err(|e| corrupt("the newest metadata file cannot be decompressed").with("cause", e))?;
-            metadata::parse(&location, &text)
-        } else {
-            metadata::parse(&location, &bytes)
-        };
-        Ok(Base { metadata: Arc::new(metadata?), location, version })
+        let metadata = parsed.get(&location, &bytes).map_err(|e| match e.code() {
+            Code::MetadataCorrupt => {
+                e.help("the table is as it was; if this file is what a crash left of a commit, move it away")
+            }
+            _ => e,
+        })?;
+        Ok(Base { metadata, location, version })
     }
 }
-
-/// What a gzip file begins with.
-const GZIP: &[u8] = &[0x1f, 0x8b];
