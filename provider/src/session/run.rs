@@ -98,15 +98,23 @@ impl Session {
         }
     }
 
-    /// A table of the session may not hide one of the warehouse.
+    /// A table of the session may not hide one of the warehouse, nor take the place of another unasked.
     async fn refuse_shadowing(&self, plan: &LogicalPlan) -> Result<()> {
         use datafusion::logical_expr::DdlStatement;
-        let name = match plan {
-            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(create)) if !create.if_not_exists => &create.name,
-            LogicalPlan::Ddl(DdlStatement::CreateView(create)) => &create.name,
+        let (name, replaces) = match plan {
+            LogicalPlan::Ddl(DdlStatement::CreateExternalTable(create)) if !create.if_not_exists => {
+                (&create.name, create.or_replace)
+            }
+            LogicalPlan::Ddl(DdlStatement::CreateView(create)) => (&create.name, create.or_replace),
             _ => return Ok(()),
         };
-        self.refuse_existing(name.schema().unwrap_or(DEFAULT_SCHEMA), name.table()).await
+        let (schema, table) = (name.schema().unwrap_or(DEFAULT_SCHEMA), name.table());
+        if !replaces && self.0.warehouse.is_local(schema, table) {
+            return Err(Error::new(Code::AlreadyExists, "the session has a table or view of this name")
+                .with("table", format!("{schema}.{table}"))
+                .help("choose another name, or drop it first"));
+        }
+        self.refuse_existing(schema, table).await
     }
 
     async fn refuse_existing(&self, schema: &str, name: &str) -> Result<()> {

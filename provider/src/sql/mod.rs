@@ -7,11 +7,13 @@
 //! ```
 
 mod ddl;
+mod dialect;
 pub mod names;
 mod parse;
 mod pruning;
 mod refuse;
 pub mod timestamps;
+mod unparsed;
 
 use std::sync::Arc;
 

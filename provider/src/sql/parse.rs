@@ -5,6 +5,8 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+use super::dialect::Sql;
+use super::unparsed;
 use crate::error::{Code, Error, Result};
 
 /// How deeply expressions may nest before the parser refuses, rather than exhaust its stack: the parser's own default.
@@ -61,10 +63,16 @@ pub fn split(script: &str) -> Vec<Piece> {
 /// Parses one statement.
 ///
 /// # Errors
-/// `sql_syntax`.
+/// `sql_syntax`; `not_supported` for what isn't there yet and isn't in the grammar either.
 pub fn parse(text: &str) -> Result<Parsed> {
-    let dialect = GenericDialect {};
-    let mut parser = DFParserBuilder::new(text).with_dialect(&dialect).with_recursion_limit(RECURSION_LIMIT).build()?;
+    understood(text).map_err(|error| match error.code() {
+        Code::SqlSyntax => unparsed::refused(text).unwrap_or(error),
+        _ => error,
+    })
+}
+
+fn understood(text: &str) -> Result<Parsed> {
+    let mut parser = DFParserBuilder::new(text).with_dialect(&Sql).with_recursion_limit(RECURSION_LIMIT).build()?;
     let word = |token: &Token, text: &str| matches!(token, Token::Word(w) if w.value.eq_ignore_ascii_case(text));
     let pruning = matches!(&parser.parser.peek_token().token, Token::Word(w) if w.keyword == Keyword::EXPLAIN)
         && word(&parser.parser.peek_nth_token(1).token, "PRUNING");

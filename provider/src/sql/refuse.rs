@@ -41,6 +41,11 @@ fn refuse(statement: &DfStatement) -> Option<Error> {
         Ast::CreateDatabase { .. } => {
             ("CREATE DATABASE", Some("there is one catalog, daygrain; CREATE SCHEMA makes a schema in it"))
         }
+        Ast::ShowVariable { variable }
+            if variable.first().is_some_and(|word| word.value.eq_ignore_ascii_case("tblproperties")) =>
+        {
+            ("SHOW TBLPROPERTIES", None)
+        }
         Ast::CreateIndex(_) => ("CREATE INDEX", None),
         Ast::CreateFunction(_) => ("CREATE FUNCTION", None),
         Ast::Insert(insert) if insert.overwrite => ("INSERT OVERWRITE", Some("INSERT INTO appends")),
@@ -93,6 +98,7 @@ mod tests {
             ("explain delete from t", "DELETE"),
             ("merge into t using s on t.a = s.a when matched then delete", "MERGE INTO"),
             ("explain pruning delete from t", "EXPLAIN PRUNING"),
+            ("show tblproperties t", "SHOW TBLPROPERTIES"),
         ] {
             let error = refused(&parse(sql).unwrap()).unwrap_or_else(|| panic!("{sql} is not refused"));
             assert_eq!(error.code(), Code::NotSupported);

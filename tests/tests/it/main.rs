@@ -16,3 +16,4 @@ mod faults;
 mod lab;
 mod ledger;
 mod real_input;
+mod slt;

@@ -53,6 +53,7 @@ mod reading;
 mod rule;
 #[cfg(test)]
 mod tests;
+mod truncate;
 
 use std::sync::Arc;
 
@@ -69,12 +70,13 @@ pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
 }
 
 /// Puts [`analyzer_rules`] ahead of the analyzer rules that the builder has (DataFusion's where it has none), and
-/// registers [`TimestampTypes`] and [`functions`].
+/// registers [`TimestampTypes`], [`functions`], and a `date_trunc` that holds for every year.
 pub fn register(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
     let rules = std::mem::take(&mut analyzer.rules);
     analyzer.rules = analyzer_rules().into_iter().chain(rules).collect();
     builder.scalar_functions().get_or_insert_with(Vec::new).extend(functions());
+    builder.scalar_functions().get_or_insert_with(Vec::new).push(Arc::new(truncate::function()));
     if builder.type_planner().is_none() {
         builder = builder.with_type_planner(Arc::new(TimestampTypes));
     }

@@ -1,0 +1,189 @@
+//! How is a timestamp truncated that nanoseconds can't hold?
+//!
+//! DataFusion 53's `date_trunc` multiplies every value to nanoseconds, unchecked: beyond the years 1677 to 2262 the answer is
+//! another time altogether. The calendar repeats every 400 years, weekdays too:
+//!
+//! ```text
+//! 9999-12-31T23:59 ─ 20 cycles back ─▶ 1999-12-31T23:59 ─ date_trunc ─▶ 1999-12-01 ─ 20 cycles on ─▶ 9999-12-01
+//! ```
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::compute::cast;
+use arrow::compute::kernels::arity::try_unary;
+use arrow::compute::kernels::numeric::{add, sub};
+use arrow::datatypes::{DataType, FieldRef, Int64Type, TimeUnit};
+use arrow::error::ArrowError;
+use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::functions::datetime::date_trunc;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+
+/// 400 years in seconds.
+const CYCLE: i64 = 146_097 * 86_400;
+/// 1700-01-01 in seconds: a whole cycle from here is well inside of what nanoseconds hold.
+const HOME: i64 = -98_615 * 86_400;
+/// 1678-01-01 and 2262-01-01 in seconds: the whole years that nanoseconds hold.
+const HELD: std::ops::Range<i64> = -106_650 * 86_400..106_651 * 86_400;
+
+/// `date_trunc` for every year.
+pub(super) fn function() -> ScalarUDF {
+    ScalarUDF::from(Truncate { inner: date_trunc() })
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Truncate {
+    inner: Arc<ScalarUDF>,
+}
+
+impl ScalarUDFImpl for Truncate {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(types)
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some((kind, values, shifts)) = args.args.get(1).map(moved).transpose()?.flatten() else {
+            return self.inner.invoke_with_args(args);
+        };
+        let scalar = matches!(args.args.get(1), Some(ColumnarValue::Scalar(_)));
+        if let Some(value) = args.args.get_mut(1) {
+            *value = ColumnarValue::Array(cast(&values, &kind)?);
+        }
+        args.number_rows = values.len();
+        let truncated = self.inner.invoke_with_args(args)?.into_array(values.len())?;
+        let truncated = cast(&truncated, &DataType::Int64)?;
+        let truncated = add(&truncated, &shifts)?;
+        let truncated = cast(&truncated, &kind)?;
+        Ok(match scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&truncated, 0)?),
+            false => ColumnarValue::Array(truncated),
+        })
+    }
+}
+
+/// The type of timestamps, their counts moved by whole cycles to where nanoseconds hold them, and by how much; `None` where
+/// nanoseconds hold them as they are.
+fn moved(values: &ColumnarValue) -> Result<Option<(DataType, ArrayRef, Int64Array)>> {
+    let values = match values {
+        ColumnarValue::Array(values) => Arc::clone(values),
+        ColumnarValue::Scalar(value) => value.to_array()?,
+    };
+    let kind = values.data_type().clone();
+    let DataType::Timestamp(unit, zone) = &kind else { return Ok(None) };
+    let per: i64 = match unit {
+        TimeUnit::Second => 1,
+        TimeUnit::Millisecond => 1_000,
+        TimeUnit::Microsecond => 1_000_000,
+        TimeUnit::Nanosecond => return Ok(None),
+    };
+    let counts = cast(&values, &DataType::Int64)?;
+    let counts = counts.as_primitive::<Int64Type>();
+    let held = |count: i64| HELD.contains(&count.div_euclid(per));
+    if counts.iter().flatten().all(held) {
+        return Ok(None);
+    }
+    // Where clocks change, a year isn't like the one 400 years before.
+    if let Some(zone) = zone
+        && zone.as_ref() != "UTC"
+        && !zone.starts_with(['+', '-'])
+    {
+        let what = format!("date_trunc in the zone {zone} of years before 1678 and after 2261");
+        return Err(DataFusionError::NotImplemented(what));
+    }
+    let shift = |count: i64| match held(count) {
+        true => Ok(0),
+        false => {
+            let cycles = (count.div_euclid(per) - HOME).div_euclid(CYCLE);
+            let beyond = || ArrowError::ArithmeticOverflow(format!("date_trunc of {count}"));
+            cycles.checked_mul(CYCLE * per).ok_or_else(beyond)
+        }
+    };
+    let shifts: Int64Array = try_unary(counts, shift)?;
+    let near = sub(counts, &shifts)?;
+    Ok(Some((kind, near, shifts)))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+    use crate::session::{Options, Session};
+
+    async fn truncated(to: &str, values: &[&str], kind: &str) -> Result<Vec<String>, crate::Error> {
+        let session = Session::new(Options::at("memory://truncate"))?;
+        let rows: Vec<String> = values.iter().map(|value| format!("('{value}')")).collect();
+        let sql = format!(
+            "SELECT date_trunc('{to}', arrow_cast(v, '{kind}')) AS t FROM (VALUES {}) r(v) ORDER BY t",
+            rows.join(", ")
+        );
+        let batches = session.query(&sql).await?.batches;
+        let shown = batches.iter().flat_map(|batch| {
+            let column = ArrayFormatter::try_new(batch.column(0), &FormatOptions::default()).unwrap();
+            (0..batch.num_rows()).map(|row| column.value(row).to_string()).collect::<Vec<_>>()
+        });
+        Ok(shown.collect())
+    }
+
+    #[tokio::test]
+    async fn every_year_is_truncated() {
+        let values = ["0001-01-03T10:20:30", "1500-03-01T00:00:01", "1969-12-31T23:59:59", "9999-12-31T23:59:59"];
+        for unit in ["Second", "Millisecond", "Microsecond"] {
+            for zone in ["None", "Some(\"UTC\")", "Some(\"+00:00\")"] {
+                let kind = format!("Timestamp({unit}, {zone})");
+                let mark = if zone == "None" { "" } else { "Z" };
+                for (to, right) in [
+                    ("year", ["0001-01-01T00", "1500-01-01T00", "1969-01-01T00", "9999-01-01T00"]),
+                    ("quarter", ["0001-01-01T00", "1500-01-01T00", "1969-10-01T00", "9999-10-01T00"]),
+                    ("month", ["0001-01-01T00", "1500-03-01T00", "1969-12-01T00", "9999-12-01T00"]),
+                    ("week", ["0001-01-01T00", "1500-02-26T00", "1969-12-29T00", "9999-12-27T00"]),
+                    ("day", ["0001-01-03T00", "1500-03-01T00", "1969-12-31T00", "9999-12-31T00"]),
+                    ("hour", ["0001-01-03T10", "1500-03-01T00", "1969-12-31T23", "9999-12-31T23"]),
+                ] {
+                    let right = right.map(|start| format!("{start}:00:00{mark}"));
+                    assert_eq!(truncated(to, &values, &kind).await.unwrap(), right, "{to} {kind}");
+                }
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn where_clocks_change_far_years_are_refused() {
+        let berlin = "Timestamp(Microsecond, Some(\"Europe/Berlin\"))";
+        let near = truncated("day", &["2024-06-04T12:00:00"], berlin).await.unwrap();
+        assert_eq!(near, ["2024-06-04T00:00:00+02:00"]);
+        let error = truncated("day", &["2024-06-04T12:00:00", "9999-12-31T12:00:00"], berlin).await.unwrap_err();
+        assert_eq!(error.code(), crate::Code::NotSupported);
+    }
+}
