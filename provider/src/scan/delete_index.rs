@@ -133,8 +133,9 @@ impl Index {
 
         let age = task.entry().sequence_number;
         let mut deletes = Deletes::default();
-        for number in vector {
-            deletes.vector = self.judge(number, |file| if file.entry().sequence_number >= age { Fate::Kept } else { Fate::TooOld });
+        if let Some(number) = vector {
+            let judge = |file: &DeleteFile| if file.entry().sequence_number >= age { Fate::Kept } else { Fate::TooOld };
+            deletes.vector = self.judge(number, judge);
         }
         if let Some(vector) = &deletes.vector
             && vector.file().record_count() > task.rows()

@@ -26,7 +26,7 @@ use crate::observe::{Reason, Tally};
 
 /// Ranges of rows of one file beyond which a selection costs more than the rows: each is some 50 bytes by the time the
 /// decoder runs.
-const RANGES: usize = 200_000;
+const RANGES: usize = if cfg!(test) { 25 } else { 200_000 };
 
 /// What is left of a selection of rows, and how.
 pub(in crate::exec) struct Live {

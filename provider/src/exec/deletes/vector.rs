@@ -57,13 +57,13 @@ fn split<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), String> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::super::tests::vector_blob;
+    use crate::exec::tests::vector_blob;
     use super::*;
 
     proptest! {
         #[test]
         fn what_was_written_is_read(positions in prop::collection::btree_set(
-            prop_oneof![0..100_u64, 0..1 << 20_u64, Just(1 << 33), (1 << 40)..(1 << 40) + 9_u64], 0..200)) {
+            prop_oneof![0..100_u64, 0..1_u64 << 20, Just(1_u64 << 33), (1_u64 << 40)..(1_u64 << 40) + 9], 0..200)) {
             let read = decode(&vector_blob(positions.iter().copied())).unwrap();
             prop_assert_eq!(read.iter().collect::<Vec<_>>(), positions.into_iter().collect::<Vec<_>>());
         }
