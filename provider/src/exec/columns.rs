@@ -18,8 +18,8 @@ use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use iceberg::spec::Schema;
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 use parquet::arrow::RowNumber;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 use super::footer::Footer;
 use crate::error::{Code, Error, Result};

@@ -91,8 +91,7 @@ impl Reading {
         let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(&self.shared));
         let Scan { footers, deletes, .. } = self.scan.as_ref();
         let footer = footers.load(&task.object, &mut io);
-        let (footer, removal) =
-            try_join(footer, deletes.of(task, footers, &self.shared)).await.map_err(external)?;
+        let (footer, removal) = try_join(footer, deletes.of(task, footers, &self.shared)).await.map_err(external)?;
         let (selection, open) = self.select(&piece, &footer, &io, open).await.map_err(external)?;
         let live = removal.select(selection, &footer, &mut self.shared.lock().ledger.row_groups);
         if live.selection.is_empty() {

@@ -120,7 +120,8 @@ impl Scan {
         let carried = |task: &Arc<Task>| task.deletes.iter().map(address).collect::<Vec<_>>();
         let (counted, rest): (Vec<_>, Vec<_>) =
             self.plan.tasks.iter().partition(|task| answered.contains(&Arc::as_ptr(task).addr()));
-        let mut unused = |tasks: Vec<&Arc<Task>>| tasks.into_iter().flat_map(carried).filter(|file| used.insert(*file)).count();
+        let mut unused =
+            |tasks: Vec<&Arc<Task>>| tasks.into_iter().flat_map(carried).filter(|file| used.insert(*file)).count();
         ledger.delete_files.demote(Reason::Metadata, unused(counted) as u64);
         if ended {
             ledger.delete_files.demote(Reason::Limit, unused(rest) as u64);
@@ -171,6 +172,9 @@ impl fmt::Debug for Scan {
         f.debug_struct("Scan").field("table", &self.view.name).finish_non_exhaustive()
     }
 }
+
+/// Rows of a row group; `None`: all.
+type Ranges<'a> = Option<&'a [Range<usize>]>;
 
 /// Counts the rows and pages of one piece of a file; settled when its stream ends or is dropped.
 pub(super) struct FileTally {
@@ -237,7 +241,7 @@ impl FileTally {
     fn settle_pages(
         &self,
         (group, leaf): (usize, usize),
-        (selected, live): (Option<&[Range<usize>]>, Option<&[Range<usize>]>),
+        (selected, live): (Ranges<'_>, Ranges<'_>),
         touched: &[Range<u64>],
         rest: Reason,
         ledger: &mut Ledger,

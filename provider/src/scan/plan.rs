@@ -1,7 +1,7 @@
 //! The stages of planning: snapshot → manifest list → manifests → files → their deletes → groups.
 
-use std::collections::{BTreeMap, HashSet};
 use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::Statistics;
@@ -126,9 +126,9 @@ impl Projections {
 
     /// Whether a file of a delete manifest may be in a partition that is asked for.
     pub(super) fn may_hold(&self, manifest: &ManifestFile, tuple: &Struct) -> bool {
-        self.by_spec.get(&manifest.partition_spec_id).is_none_or(|(partitioning, projected)| {
-            projected.may_match(&|field| partitioning.of_tuple(tuple, field))
-        })
+        self.by_spec
+            .get(&manifest.partition_spec_id)
+            .is_none_or(|(partitioning, projected)| projected.may_match(&|field| partitioning.of_tuple(tuple, field)))
     }
 
     fn display(&self) -> Vec<(i32, String)> {

@@ -52,7 +52,9 @@ impl Keys {
     }
 
     pub(super) fn of(&self, ids: &[i32]) -> Result<&Arc<Key>> {
-        self.by_ids.get(ids).ok_or_else(|| Error::new(Code::Internal, "the keys of an equality delete were not planned"))
+        self.by_ids
+            .get(ids)
+            .ok_or_else(|| Error::new(Code::Internal, "the keys of an equality delete were not planned"))
     }
 }
 
@@ -63,9 +65,12 @@ fn with_dropped(view: &View, dropped: &[i32]) -> Result<(SchemaRef, Arc<Schema>)
         let had = |schema: &&Arc<Schema>| schema.as_struct().fields().iter().any(|field| field.id == *id);
         let newest = view.metadata.schemas_iter().filter(had).max_by_key(|schema| schema.schema_id());
         let field = newest.and_then(|schema| schema.field_by_id(*id)).ok_or_else(|| {
-            Error::new(Code::NotSupported, "equality deletes by a field that was dropped from a struct cannot be read yet")
-                .with("table", &view.name)
-                .with("field", id)
+            Error::new(
+                Code::NotSupported,
+                "equality deletes by a field that was dropped from a struct cannot be read yet",
+            )
+            .with("table", &view.name)
+            .with("field", id)
         })?;
         let mut field = field.as_ref().clone();
         field.name = format!("dropped {id}");
@@ -100,7 +105,8 @@ struct Column {
 impl Key {
     fn new(ids: &[i32], table: &SchemaRef) -> Result<Self> {
         let refused = |id: &i32| {
-            Error::new(Code::NotSupported, "equality deletes by a field inside a list or map cannot be read").with("field", id)
+            Error::new(Code::NotSupported, "equality deletes by a field inside a list or map cannot be read")
+                .with("field", id)
         };
         let columns = ids.iter().map(|id| {
             let found = table.fields().iter().enumerate().find_map(|(root, field)| Some((root, way(field, *id)?)));
@@ -182,12 +188,12 @@ fn reach(column: Option<&ArrayRef>, path: impl Iterator<Item = usize>) -> Result
 /// All NaN are one value; the zeros stay two, as the reference implementation has it.
 fn one_nan(array: &ArrayRef) -> ArrayRef {
     match array.data_type() {
-        DataType::Float32 => {
-            Arc::new(array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { x }))
-        }
-        DataType::Float64 => {
-            Arc::new(array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { x }))
-        }
+        DataType::Float32 => Arc::new(
+            array.as_primitive::<Float32Type>().unary::<_, Float32Type>(|x| if x.is_nan() { f32::NAN } else { x }),
+        ),
+        DataType::Float64 => Arc::new(
+            array.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| if x.is_nan() { f64::NAN } else { x }),
+        ),
         _ => Arc::clone(array),
     }
 }

@@ -16,9 +16,9 @@ use arrow::error::ArrowError;
 use arrow::row::RowConverter;
 use roaring::RoaringTreemap;
 
+use super::Removal;
 use super::equality::KeySet;
 use super::keys::Key;
-use super::Removal;
 use crate::error::Result;
 use crate::exec::footer::Footer;
 use crate::exec::prune::Selection;
@@ -60,7 +60,7 @@ impl Removal {
         let mut room = most;
         for (group, selected) in &selection {
             let of = of(*group);
-            let all = [0..usize::try_from(of.end - of.start).unwrap_or(usize::MAX)];
+            let all = std::iter::once(0..usize::try_from(of.end - of.start).unwrap_or(usize::MAX)).collect::<Vec<_>>();
             match without(selected.as_deref().unwrap_or(&all), deleted, of.start, room) {
                 Some((kept, _)) if kept.is_empty() => {}
                 Some((kept, removed)) => {
@@ -92,9 +92,10 @@ impl Removal {
 
     /// What tests decoded batches whose columns are the table's `columns`; `None` where none is needed.
     pub(in crate::exec) fn after_decoding(&self, columns: &[usize], by_number: bool) -> Result<Option<Removing>> {
-        let probes = self.keys.iter().map(|(key, sets)| {
-            Ok(Probe { key: Arc::clone(key), sets: sets.clone(), converter: key.converter()? })
-        });
+        let probes = self
+            .keys
+            .iter()
+            .map(|(key, sets)| Ok(Probe { key: Arc::clone(key), sets: sets.clone(), converter: key.converter()? }));
         let probes: Vec<Probe> = probes.collect::<Result<_>>()?;
         let numbers = self.positions.clone().filter(|_| by_number);
         let needed = numbers.is_some() || !probes.is_empty();
@@ -185,7 +186,11 @@ struct Probe {
 
 impl Removing {
     /// `batch` without deleted rows; `numbers` are the rows' positions, where they were asked for.
-    pub(in crate::exec) fn apply(&self, batch: RecordBatch, numbers: Option<&ArrayRef>) -> Result<RecordBatch, ArrowError> {
+    pub(in crate::exec) fn apply(
+        &self,
+        batch: RecordBatch,
+        numbers: Option<&ArrayRef>,
+    ) -> Result<RecordBatch, ArrowError> {
         let mut live = vec![true; batch.num_rows()];
         if let Some(deleted) = &self.numbers {
             let numbers = numbers.and_then(|numbers| numbers.as_primitive_opt::<Int64Type>());
@@ -245,7 +250,10 @@ mod tests {
         deleted.insert_range((1 << 32) - 2..(1 << 32) + 3);
         let found: Vec<_> = runs(&deleted, 0..u64::MAX).collect();
         assert_eq!(found, [60_000..70_000, (1 << 32) - 2..1 << 32, 1 << 32..(1 << 32) + 3]);
-        assert_eq!(runs(&deleted, 65_000..65_010).collect::<Vec<_>>(), std::iter::once(65_000..65_010).collect::<Vec<_>>());
+        assert_eq!(
+            runs(&deleted, 65_000..65_010).collect::<Vec<_>>(),
+            std::iter::once(65_000..65_010).collect::<Vec<_>>()
+        );
         assert!(covers(&deleted, 60_000..70_000) && !covers(&deleted, 59_999..70_000) && !covers(&deleted, 5..5));
     }
 }

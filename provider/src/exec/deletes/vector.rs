@@ -57,8 +57,8 @@ fn split<const N: usize>(bytes: &[u8]) -> Result<([u8; N], &[u8]), String> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::exec::tests::vector_blob;
     use super::*;
+    use crate::exec::tests::vector_blob;
 
     proptest! {
         #[test]

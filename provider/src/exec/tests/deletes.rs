@@ -44,7 +44,7 @@ fn fields() -> Vec<NestedField> {
 }
 
 fn text(id: i64) -> String {
-    format!("{id:0>60}")
+    format!("{id:0>300}")
 }
 
 fn rows(seed: u64, file: usize, part: i32, count: usize) -> Vec<Row> {
@@ -84,9 +84,23 @@ fn partitioned(root: &'static str) -> Table {
 #[derive(Clone, Debug)]
 enum Delete {
     /// Shares of the rows of some files of one partition.
-    Positions { part: i32, files: Vec<bool>, one_in: u64, sequence: i64 },
-    Vector { file: usize, one_in: u64, sequence: i64 },
-    Equality { keys: Vec<i32>, scope: Option<i32>, sequence: i64, rows: Vec<Row> },
+    Positions {
+        part: i32,
+        files: Vec<bool>,
+        one_in: u64,
+        sequence: i64,
+    },
+    Vector {
+        file: usize,
+        one_in: u64,
+        sequence: i64,
+    },
+    Equality {
+        keys: Vec<i32>,
+        scope: Option<i32>,
+        sequence: i64,
+        rows: Vec<Row>,
+    },
 }
 
 /// Positions that a share of rows has: every `one_in`th, or whole runs.
@@ -125,7 +139,12 @@ fn story() -> impl Strategy<Value = Story> {
     let one_in = || prop::sample::select(vec![0_u64, 2, 3, 4, 7, 50, 99]);
     let keys = prop::sample::select(vec![vec![K], vec![F], vec![S], vec![K, F], vec![K, S], vec![K, F, S]]);
     let equality = (keys, prop::option::of(0..2_i32), 1..6_i64, any::<u64>(), 1..8_usize).prop_map(
-        |(keys, scope, sequence, seed, count)| Delete::Equality { keys, scope, sequence, rows: rows(seed % 1000, 0, 0, count) },
+        |(keys, scope, sequence, seed, count)| Delete::Equality {
+            keys,
+            scope,
+            sequence,
+            rows: rows(seed % 1000, 0, 0, count),
+        },
     );
     let delete = prop_oneof![
         (0..2_i32, prop::collection::vec(any::<bool>(), 5), one_in(), 1..6_i64)
@@ -134,9 +153,19 @@ fn story() -> impl Strategy<Value = Story> {
         equality,
     ];
     let condition = prop::sample::select(vec![
-        "", "", " WHERE k = 3", " WHERE part = 1", " WHERE part = 0 AND k > 2", " WHERE id % 7 = 0", " WHERE id >= 10100",
-        " WHERE id BETWEEN 10030 AND 10260", " WHERE isnan(f)", " WHERE s IS NULL", " WHERE k IS NOT NULL AND s <> 's1'",
-        " WHERE text LIKE '%9'", " WHERE k = 3 AND s = 's2'",
+        "",
+        "",
+        " WHERE k = 3",
+        " WHERE part = 1",
+        " WHERE part = 0 AND k > 2",
+        " WHERE id % 7 = 0",
+        " WHERE id >= 10100",
+        " WHERE id BETWEEN 10030 AND 10260",
+        " WHERE isnan(f)",
+        " WHERE s IS NULL",
+        " WHERE k IS NOT NULL AND s <> 's1'",
+        " WHERE text LIKE '%9'",
+        " WHERE k = 3 AND s = 's2'",
     ]);
     let shape = prop::sample::select(vec![
         "SELECT count(*) FROM t",
@@ -154,7 +183,13 @@ fn story() -> impl Strategy<Value = Story> {
         prop::collection::vec(delete, 0..6),
         prop::collection::vec(query, 6),
     )
-        .prop_map(|(seed, local, files, deletes, queries)| Story { seed: seed % 1000, local, files, deletes, queries })
+        .prop_map(|(seed, local, files, deletes, queries)| Story {
+            seed: seed % 1000,
+            local,
+            files,
+            deletes,
+            queries,
+        })
 }
 
 impl Story {
@@ -354,8 +389,15 @@ async fn a_partition_keeps_its_deletes_to_itself_28() {
     }
     let key = || (vec![column(K, "k", PrimitiveType::Int)], vec![Arc::new(Int32Array::from(vec![7])) as ArrayRef]);
     table.delete_equal(Scope::Partition(1), 2, &[K], key()).await;
-    answers(&table, &[("SELECT id FROM t", &["2"]), ("SELECT id FROM t WHERE part = 1", &[]), ("SELECT id FROM t WHERE part = 2", &["2"])])
-        .await;
+    answers(
+        &table,
+        &[
+            ("SELECT id FROM t", &["2"]),
+            ("SELECT id FROM t WHERE part = 1", &[]),
+            ("SELECT id FROM t WHERE part = 2", &["2"]),
+        ],
+    )
+    .await;
     let context = table.session(table.view().await, 1);
     let ledger = table.query(&context, "SELECT id FROM t WHERE part = 2").await.report.unwrap().ledger;
     assert_eq!(ledger.delete_files.to_string(), "0/1 (manifest 1)");
@@ -365,9 +407,16 @@ async fn a_partition_keeps_its_deletes_to_itself_28() {
 
 #[tokio::test]
 async fn keys_are_found_by_id_29() {
-    let old = || vec![column(1, "id", PrimitiveType::Int), column(2, "name", PrimitiveType::String), column(3, "gone", PrimitiveType::Long)];
+    let old = || {
+        vec![
+            column(1, "id", PrimitiveType::Int),
+            column(2, "name", PrimitiveType::String),
+            column(3, "gone", PrimitiveType::Long),
+        ]
+    };
     let ints = |values: Vec<i32>| Arc::new(Int32Array::from(values)) as ArrayRef;
-    let columns = || vec![ints(vec![1, 2, 3, 4]), texts(&[Some("a"), Some("b"), None, Some("d")]), longs([10, 20, 30, 40])];
+    let columns =
+        || vec![ints(vec![1, 2, 3, 4]), texts(&[Some("a"), Some("b"), None, Some("d")]), longs([10, 20, 30, 40])];
     let new = || {
         vec![
             column(4, "level", PrimitiveType::Int).with_initial_default(Literal::int(5)),
@@ -385,24 +434,36 @@ async fn keys_are_found_by_id_29() {
 
     // Keys that are renamed, widened, and not projected, in a file with columns of no interest.
     let mut table = evolved().await;
-    let extra = vec![column(2, "name", PrimitiveType::String), column(1, "id", PrimitiveType::Int), column(77, "x", PrimitiveType::Int)];
-    table.delete_equal(Scope::Table, 3, &[1], (extra, vec![texts(&[None, None]), ints(vec![2, 6]), ints(vec![0, 0])])).await;
+    let extra = vec![
+        column(2, "name", PrimitiveType::String),
+        column(1, "id", PrimitiveType::Int),
+        column(77, "x", PrimitiveType::Int),
+    ];
+    table
+        .delete_equal(Scope::Table, 3, &[1], (extra, vec![texts(&[None, None]), ints(vec![2, 6]), ints(vec![0, 0])]))
+        .await;
     answers(&table, &[(shown, &["a", "d", "e", "∅"]), ("SELECT count(*) FROM t WHERE key > 1", &["3"])]).await;
 
     // A key that older files don't have: its default there.
     let mut table = evolved().await;
-    table.delete_equal(Scope::Table, 3, &[4], (vec![column(4, "level", PrimitiveType::Int)], vec![ints(vec![5])])).await;
+    table
+        .delete_equal(Scope::Table, 3, &[4], (vec![column(4, "level", PrimitiveType::Int)], vec![ints(vec![5])]))
+        .await;
     answers(&table, &[(shown, &["e"]), ("SELECT level FROM t", &["6"])]).await;
 
     // Two keys.
     let mut table = evolved().await;
     let pair = vec![column(1, "key", PrimitiveType::Long), column(2, "id", PrimitiveType::String)];
-    table.delete_equal(Scope::Table, 3, &[2, 1], (pair, vec![longs([1, 3, 4]), texts(&[Some("a"), None, Some("x")])])).await;
+    table
+        .delete_equal(Scope::Table, 3, &[2, 1], (pair, vec![longs([1, 3, 4]), texts(&[Some("a"), None, Some("x")])]))
+        .await;
     answers(&table, &[(shown, &["b", "d", "e", "f"])]).await;
 
     // A column that a delete file claims to compare and doesn't have.
     let mut table = evolved().await;
-    table.delete_equal(Scope::Table, 3, &[2], (vec![column(9, "id", PrimitiveType::String)], vec![texts(&[None])])).await;
+    table
+        .delete_equal(Scope::Table, 3, &[2], (vec![column(9, "id", PrimitiveType::String)], vec![texts(&[None])]))
+        .await;
     let error = error(&table).await;
     assert_eq!(error.code(), Code::DeleteFileCorrupt, "{error}");
 }
@@ -431,7 +492,8 @@ async fn a_key_may_stand_in_a_struct() {
 }
 
 async fn numbers(files: i64, rows: i64) -> Table {
-    let mut table = Table::new(REMOTE, vec![column(1, "n", PrimitiveType::Long), column(2, "s", PrimitiveType::String)], None);
+    let mut table =
+        Table::new(REMOTE, vec![column(1, "n", PrimitiveType::Long), column(2, "s", PrimitiveType::String)], None);
     for file in 0..files {
         let numbers = file * rows..(file + 1) * rows;
         let text: Vec<String> = numbers.clone().map(text).collect();
@@ -495,7 +557,7 @@ async fn a_vector_that_is_not_what_its_manifest_says_31() {
     ];
     let changed = async |change: fn(&mut iceberg::spec::DataFileBuilder)| {
         let mut table = vector(vec![1], None).await;
-        table.deletes[0].0 = crate::metadata::rebuild(&table.deletes[0].0, |builder| change(builder)).unwrap();
+        table.deletes[0].0 = crate::metadata::rebuild(&table.deletes[0].0, change).unwrap();
         table
     };
     tables.push((changed(|file| _ = file.referenced_data_file(None)).await, "does not say which data file"));
@@ -517,7 +579,8 @@ async fn a_limit_counts_live_rows_32() {
     let mut table = numbers(1, 5).await;
     let keys = (vec![column(1, "n", PrimitiveType::Long)], vec![longs([0, 1, 3])]);
     table.delete_equal(Scope::Table, 2, &[1], keys).await;
-    answers(&table, &[("SELECT n FROM t LIMIT 2", &["2", "4"]), ("SELECT n FROM t WHERE n > 0 LIMIT 2", &["2", "4"])]).await;
+    answers(&table, &[("SELECT n FROM t LIMIT 2", &["2", "4"]), ("SELECT n FROM t WHERE n > 0 LIMIT 2", &["2", "4"])])
+        .await;
 }
 
 #[tokio::test]

@@ -17,8 +17,8 @@ use futures::stream::BoxStream;
 use iceberg::io::FileIO;
 use iceberg::spec::{
     DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestFile,
-    ManifestStatus, ManifestWriterBuilder, NestedField, Operation, PartitionSpec, PrimitiveType, Schema, Snapshot, SortOrder, Struct, Summary, TableMetadata,
-    TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
+    ManifestStatus, ManifestWriterBuilder, NestedField, Operation, PartitionSpec, PrimitiveType, Schema, Snapshot,
+    SortOrder, Struct, Summary, TableMetadata, TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -140,7 +140,17 @@ impl Table {
         let store = Arc::new(Counting { inner: InMemory::new(), counts: Mutex::default() });
         let stores = Stores::new();
         stores.register(&Url::parse(root).unwrap(), Arc::clone(&store) as _);
-        Table { root, stores, store, schema, spec, files: Vec::new(), sequences: Vec::new(), deletes: Vec::new(), properties: |p| p }
+        Table {
+            root,
+            stores,
+            store,
+            schema,
+            spec,
+            files: Vec::new(),
+            sequences: Vec::new(),
+            deletes: Vec::new(),
+            properties: |p| p,
+        }
     }
 
     /// Writes one data file with the rows of `batch`, whose columns are those of the table's schema as it is now.
@@ -225,7 +235,8 @@ impl Table {
             spec: &self.spec,
         };
         let sequence = |at: usize| self.sequences.get(at).copied().unwrap_or(1);
-        let entries: Vec<Entry> = self.files.iter().enumerate().map(|(at, file)| existing(file, sequence(at))).collect();
+        let entries: Vec<Entry> =
+            self.files.iter().enumerate().map(|(at, file)| existing(file, sequence(at))).collect();
         let newest = entries.iter().map(|entry| entry.sequence_number);
         let newest = newest.chain(self.deletes.iter().map(|(_, sequence, _)| *sequence)).max().unwrap_or(1);
         let mut manifests = vec![write_manifest(target, entries.iter().map(NewEntry::Existing)).await.unwrap()];
