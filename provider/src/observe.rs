@@ -31,6 +31,12 @@ pub enum Reason {
     DynamicFilter,
     /// A delete file or deletion vector removed it.
     Deleted,
+    /// The delete file is in the scope of no data file that is read: other partitions, other paths.
+    Scope,
+    /// The delete file is older than every data file in its scope that is read.
+    SequenceNumber,
+    /// A deletion vector stands in for the position delete file.
+    Superseded,
     /// The answer came from metadata.
     Metadata,
     /// The bytes belong to another task of the same scan.
@@ -52,6 +58,9 @@ impl Reason {
             Reason::Limit => "limit",
             Reason::DynamicFilter => "dynamic_filter",
             Reason::Deleted => "deleted",
+            Reason::Scope => "scope",
+            Reason::SequenceNumber => "sequence_number",
+            Reason::Superseded => "superseded",
             Reason::Metadata => "metadata",
             Reason::Range => "range",
         }

@@ -118,6 +118,8 @@ codes! {
     ManifestCorrupt = "manifest_corrupt": Corrupt;
     /// A data file that cannot be read.
     DataFileCorrupt = "data_file_corrupt": Corrupt;
+    /// A delete file or deletion vector that cannot be read, or is not what its manifest says.
+    DeleteFileCorrupt = "delete_file_corrupt": Corrupt;
     /// An input file that cannot be read as its format.
     InputCorrupt = "input_corrupt": Corrupt;
     /// An input value that does not parse as the type its column has.

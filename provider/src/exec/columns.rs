@@ -18,6 +18,7 @@ use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use iceberg::spec::Schema;
 use parquet::arrow::ProjectionMask;
+use parquet::arrow::RowNumber;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 use super::footer::Footer;
@@ -75,15 +76,31 @@ impl Layout {
         self.columns.get(at).and_then(|column| column.as_ref()).map(|(root, _)| *root)
     }
 
-    /// How batches with the table columns `wanted` (ascending indexes into `table`) are made of the file's.
-    pub(super) fn reshape(&self, wanted: &[usize], table: &SchemaRef, task: &Task, schema: &Schema) -> Result<Reshape> {
+    /// The same reader, whose batches have one more column at their end: each row's position in the file.
+    pub(super) fn numbered(&self) -> parquet::errors::Result<ArrowReaderMetadata> {
+        let number = Field::new("row number", DataType::Int64, false).with_extension_type(RowNumber);
+        let options = ArrowReaderOptions::new()
+            .with_schema(Arc::clone(self.reader.schema()))
+            .with_virtual_columns(vec![Arc::new(number)])?;
+        ArrowReaderMetadata::try_new(Arc::clone(self.reader.metadata()), options)
+    }
+
+    /// How batches with the table columns `wanted` (ascending indexes into `table`) are made of the file's; `absent` gives
+    /// the value of a column that the file doesn't have.
+    pub(super) fn reshape(
+        &self,
+        wanted: &[usize],
+        table: &SchemaRef,
+        absent: impl Fn(&Field) -> Result<ScalarValue>,
+    ) -> Result<Reshape> {
         let mut roots: Vec<usize> = wanted.iter().filter_map(|at| self.root(*at)).collect();
         roots.sort_unstable();
+        roots.dedup();
         let mut slots = Vec::with_capacity(wanted.len());
         for at in wanted {
             slots.push(match self.columns.get(*at).and_then(|column| column.as_ref()) {
                 Some((root, adapt)) => Slot::Read(roots.partition_point(|r| r < root), Arc::clone(adapt)),
-                None => Slot::Constant(constant(table.field(*at), task, schema)?),
+                None => Slot::Constant(absent(table.field(*at))?),
             });
         }
         let parquet = self.reader.parquet_schema();
@@ -142,12 +159,13 @@ pub(super) fn absent(field: i32, task: &Task, schema: &Schema) -> Option<Value> 
     Value::from_literal(&default.as_primitive_literal()?, column)
 }
 
-fn constant(field: &Field, task: &Task, schema: &Schema) -> Result<ScalarValue> {
+/// The same, as a scalar of the column's Arrow type. A required column must have a value.
+pub(super) fn constant(field: &Field, task: &Task, schema: &Schema) -> Result<ScalarValue> {
     let id = field_id(field).unwrap_or_default();
     let missing = || {
         Error::new(Code::DataFileCorrupt, "a data file lacks a required column")
             .with("column", field.name())
-            .with("file", &task.location)
+            .with("file", &task.object.location)
     };
     match absent(id, task, schema) {
         Some(value) => to_scalar(&value, field.data_type()).ok_or_else(missing),

@@ -1,4 +1,4 @@
-//! What does a data file say of itself?
+//! What does a Parquet file of the table say of itself?
 //!
 //! A footer (with the page index) is read and parsed once per process: it is kept in the runtime's file metadata cache,
 //! which is bounded in bytes (`datafusion.runtime.metadata_cache_limit`). A cold file costs one request, whose bytes also
@@ -23,7 +23,7 @@ use tokio::sync::OnceCell;
 use super::columns::Layout;
 use super::reader::{FileIo, Tail};
 use crate::error::{Code, Error, Result};
-use crate::scan::Task;
+use crate::scan::{Object, Role};
 
 /// Files up to this size are read whole by their first request: the rest costs less than another round trip.
 const WHOLE: u64 = 1 << 20;
@@ -43,21 +43,20 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    fn new(metadata: ParquetMetaData, task: &Task) -> Result<Self> {
+    fn new(metadata: ParquetMetaData, object: &Object) -> Result<Self> {
         let schema = metadata.file_metadata().schema_descr();
         let fields = schema.root_schema().get_fields();
         let mut roots = HashMap::with_capacity(fields.len());
         for (root, field) in fields.iter().enumerate() {
             let info = field.get_basic_info();
             if info.has_id() && roots.insert(info.id(), root).is_some() {
-                return Err(Error::new(Code::DataFileCorrupt, "two columns of a data file have the same field id")
-                    .with("id", info.id())
-                    .with("file", &task.location));
+                let what = format!("two columns of a {} have the same field id", object.noun());
+                return Err(object.corrupt(what).with("id", info.id()));
             }
         }
-        if roots.is_empty() && !fields.is_empty() {
+        if roots.is_empty() && !fields.is_empty() && object.role == Role::Data {
             return Err(Error::new(Code::NotSupported, "data files without field ids cannot be read yet")
-                .with("file", &task.location)
+                .with("file", &object.location)
                 .help("rewrite the file with a writer that knows Iceberg"));
         }
         let mut leaves = vec![None; fields.len()];
@@ -126,7 +125,7 @@ impl FileMetadata for Bloom {
     }
 }
 
-/// The process's footers and bloom filters.
+/// The process's footers and bloom filters, and what else was made of a table's files.
 pub(super) struct Footers {
     cache: Arc<dyn FileMetadataCache>,
     /// Footers being read now: pieces of one file share the request.
@@ -139,18 +138,18 @@ impl Footers {
     }
 
     /// The footer of a file. What was read beyond it stays in `io`.
-    pub(super) async fn load(&self, task: &Task, io: &mut FileIo) -> Result<Arc<Footer>> {
-        let key = key(task, "");
-        if let Some(footer) = self.cached(&key, task) {
+    pub(super) async fn load(&self, object: &Object, io: &mut FileIo) -> Result<Arc<Footer>> {
+        let key = key(object, "");
+        if let Some(footer) = self.cached(&key, object) {
             return Ok(footer);
         }
         let cell = self.flight(&key);
         let mut tail = None;
         let read = async {
-            let (metadata, rest) = read(task, io).await?;
+            let (metadata, rest) = read(object, io).await?;
             tail = Some(rest);
-            let footer = Arc::new(Footer::new(metadata, task)?);
-            self.cache.put(&key, entry(&key, task, Arc::clone(&footer) as _));
+            let footer = Arc::new(Footer::new(metadata, object)?);
+            self.cache.put(&key, entry(&key, object, Arc::clone(&footer) as _));
             Ok::<_, Error>(footer)
         };
         let footer = cell.get_or_try_init(|| read).await.map(Arc::clone);
@@ -159,10 +158,21 @@ impl Footers {
         footer
     }
 
-    fn cached(&self, key: &Path, task: &Task) -> Option<Arc<Footer>> {
-        let entry = self.cache.get(key).filter(|entry| entry.meta.size == task.bytes())?;
+    fn cached<T: Send + Sync + 'static>(&self, key: &Path, object: &Object) -> Option<Arc<T>> {
+        let entry = self.cache.get(key).filter(|entry| entry.meta.size == object.size)?;
         let metadata: Arc<dyn Any + Send + Sync> = entry.file_metadata;
         metadata.downcast().ok()
+    }
+
+    /// What was made of a file before, as part `part` of it.
+    pub(super) fn remembered<T: Send + Sync + 'static>(&self, object: &Object, part: &str) -> Option<Arc<T>> {
+        self.cached(&key(object, part), object)
+    }
+
+    /// Keeps what was made of a file, while there is room.
+    pub(super) fn remember(&self, object: &Object, part: &str, made: Arc<dyn FileMetadata>) {
+        let key = key(object, part);
+        self.cache.put(&key, entry(&key, object, made));
     }
 
     fn flight(&self, key: &Path) -> Arc<OnceCell<Arc<Footer>>> {
@@ -179,7 +189,7 @@ impl Footers {
     /// Those that aren't cached are read together.
     pub(super) async fn blooms(
         &self,
-        task: &Task,
+        object: &Object,
         io: &FileIo,
         footer: &Footer,
         wanted: &[(usize, usize)],
@@ -188,11 +198,10 @@ impl Footers {
         let mut missing = Vec::new();
         for chunk in wanted {
             let Some(range) = bloom_range(footer, *chunk) else { continue };
-            let key = bloom_key(task, *chunk);
-            let cached = self.cache.get(&key).filter(|entry| entry.meta.size == task.bytes());
-            match cached.as_ref().and_then(|entry| entry.file_metadata.as_any().downcast_ref::<Bloom>()) {
-                Some(Bloom(filter)) => {
-                    found.insert(*chunk, Arc::clone(filter));
+            let key = bloom_key(object, *chunk);
+            match self.cached::<Bloom>(&key, object) {
+                Some(bloom) => {
+                    found.insert(*chunk, Arc::clone(&bloom.0));
                 }
                 None => missing.push((*chunk, key, range)),
             }
@@ -202,7 +211,7 @@ impl Footers {
             // A filter that can't be parsed excludes nothing.
             let Ok(filter) = Sbbf::from_bytes(&bytes) else { continue };
             let filter = Arc::new(filter);
-            self.cache.put(&key, entry(&key, task, Arc::new(Bloom(Arc::clone(&filter)))));
+            self.cache.put(&key, entry(&key, object, Arc::new(Bloom(Arc::clone(&filter)))));
             found.insert(chunk, filter);
         }
         Ok(found)
@@ -218,20 +227,20 @@ fn bloom_range(footer: &Footer, (group, leaf): (usize, usize)) -> Option<Range<u
 }
 
 /// The cache's key: store and path, because the cache is shared by all stores of a runtime.
-fn key(task: &Task, part: &str) -> Path {
-    Path::from(format!("iceberg/{}/{}{part}", task.located.url.as_str(), task.located.path))
+fn key(object: &Object, part: &str) -> Path {
+    Path::from(format!("iceberg/{}/{}{part}", object.located.url.as_str(), object.located.path))
 }
 
-fn bloom_key(task: &Task, (group, leaf): (usize, usize)) -> Path {
-    key(task, &format!("#bloom-{group}-{leaf}"))
+fn bloom_key(object: &Object, (group, leaf): (usize, usize)) -> Path {
+    key(object, &format!("#bloom-{group}-{leaf}"))
 }
 
-fn entry(key: &Path, task: &Task, file_metadata: Arc<dyn FileMetadata>) -> CachedFileMetadataEntry {
-    // Data files never change, so the size is all there is to check.
+fn entry(key: &Path, object: &Object, file_metadata: Arc<dyn FileMetadata>) -> CachedFileMetadataEntry {
+    // Files of a table never change, so the size is all there is to check.
     let meta = ObjectMeta {
         location: key.clone(),
         last_modified: DateTime::UNIX_EPOCH,
-        size: task.bytes(),
+        size: object.size,
         e_tag: None,
         version: None,
     };
@@ -239,8 +248,8 @@ fn entry(key: &Path, task: &Task, file_metadata: Arc<dyn FileMetadata>) -> Cache
 }
 
 /// Reads footer and page index; the first request usually holds both.
-async fn read(task: &Task, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
-    let size = task.bytes();
+async fn read(object: &Object, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
+    let size = object.size;
     let mut decoder = ParquetMetaDataPushDecoder::try_new(size)
         .map_err(|e| io.parquet(e))?
         .with_page_index_policy(PageIndexPolicy::Optional);
@@ -251,7 +260,7 @@ async fn read(task: &Task, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
         let bytes = io.fetch(&ranges).await?;
         if tail.is_none() {
             let first = bytes.first().cloned().unwrap_or_default();
-            check(&first, size, io)?;
+            check(&first, object, io)?;
             tail = Some(Tail { start, bytes: first });
         }
         decoder.push_ranges(ranges, bytes).map_err(|e| io.parquet(e))?;
@@ -261,17 +270,18 @@ async fn read(task: &Task, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
                 let tail = tail.ok_or_else(|| Error::new(Code::Internal, "a footer without a request"))?;
                 return Ok((metadata, tail));
             }
-            DecodeResult::Finished => return Err(io.corrupt("the data file has no Parquet footer")),
+            DecodeResult::Finished => return Err(io.corrupt(format!("the {} has no Parquet footer", object.noun()))),
         }
     }
 }
 
 /// The last eight bytes must be a length that fits the file, and the magic: the decoder takes the length on trust.
-fn check(tail: &[u8], size: u64, io: &FileIo) -> Result<()> {
-    let last = tail.last_chunk::<8>().ok_or_else(|| io.corrupt("the data file is too short to be Parquet"))?;
+fn check(tail: &[u8], object: &Object, io: &FileIo) -> Result<()> {
+    let short = || io.corrupt(format!("the {} is too short to be Parquet", object.noun()));
+    let last = tail.last_chunk::<8>().ok_or_else(short)?;
     let footer = FooterTail::try_from(*last).map_err(|e| io.parquet(e))?;
-    match footer.metadata_length() as u64 + 8 <= size {
+    match footer.metadata_length() as u64 + 8 <= object.size {
         true => Ok(()),
-        false => Err(io.corrupt("the data file's footer is longer than the file")),
+        false => Err(io.corrupt(format!("the {}'s footer is longer than the file", object.noun()))),
     }
 }

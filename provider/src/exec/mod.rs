@@ -5,6 +5,7 @@
 //! pruned by evaluators that know null and NaN, every request counted.
 
 mod columns;
+mod deletes;
 mod filter;
 mod footer;
 mod opener;
@@ -31,6 +32,7 @@ use tracing::Instrument;
 use crate::error::{Code, Error, Result};
 use crate::scan::{self, Request, ScanReport, View};
 
+use deletes::DeleteFiles;
 use footer::Footers;
 use report::Scan;
 use source::{IcebergSource, file_groups};
@@ -64,11 +66,12 @@ pub async fn scan(
     let statistics = plan.statistics.clone();
     // Files name their own stores; the node's URL is for display and must be one that the runtime knows.
     let url = match plan.tasks.first() {
-        Some(task) => task.located.url.clone(),
+        Some(task) => task.object.located.url.clone(),
         None => view.env.stores.resolve(&view.metadata_location)?.url,
     };
     let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache());
-    let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers)));
+    let deletes = DeleteFiles::new(view, &plan, &state.runtime_env().memory_pool)?;
+    let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers, deletes)));
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_file_groups(groups)
         .with_statistics(statistics)

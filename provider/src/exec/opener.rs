@@ -1,8 +1,10 @@
 //! From a data file to batches, stage by stage.
 //!
 //! ```text
-//!   proven? ─▶ footer ─▶ row groups ─▶ bloom filters ─▶ pages ─▶ row tests ─▶ adapt ─▶ residual ─▶ project
-//!   no IO      0..1      statistics    0..1             index    1..2 requests a row group
+//!   proven? ─▶ footer  ─▶ row groups ─▶ bloom filters ─▶ pages ─▶ live rows ─▶ row tests ─▶ adapt ─▶ …
+//!   no IO      deletes    statistics    0..1             index                 1..2 requests a row group
+//!              0..1 each
+//!   … ─▶ equality deletes ─▶ residual ─▶ project
 //! ```
 
 use std::ops::Range;
@@ -12,7 +14,7 @@ use std::task::{Context, Poll, ready};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpenFuture, FileOpener};
@@ -20,13 +22,15 @@ use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
+use futures::future::try_join;
 use futures::stream::{BoxStream, Stream, StreamExt, empty, iter};
 use parking_lot::Mutex;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter, RowSelection};
 use parquet::arrow::async_reader::ParquetRecordBatchStream;
 
-use super::columns::{Layout, Reshape};
+use super::columns::{Layout, Reshape, constant};
+use super::deletes::{Live, Removal, Removing};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
 use super::footer::Footer;
 use super::prune::{FileFacts, Selection};
@@ -80,28 +84,31 @@ impl Reading {
         let view = &self.scan.view;
         let task = &piece.task;
         let open: Vec<&Conjunct> = self.conjuncts.iter().filter(|c| !c.proven_by_manifest(task, view)).collect();
-        if self.wanted.is_empty() && open.is_empty() {
-            return self.counted(&piece);
+        if let (true, true, Some(rows)) = (self.wanted.is_empty(), open.is_empty(), task.live_rows()) {
+            return self.counted(&piece, rows);
         }
         self.shared.lock().opened(task);
-        let mut io = FileIo::new(Arc::clone(task), Arc::clone(&self.shared));
-        let footer = self.scan.footers.load(task, &mut io).await.map_err(external)?;
+        let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(&self.shared));
+        let Scan { footers, deletes, .. } = self.scan.as_ref();
+        let footer = footers.load(&task.object, &mut io);
+        let (footer, removal) = try_join(footer, deletes.of(task, footers, &self.shared)).await.map_err(external)?;
         let (selection, open) = self.select(&piece, &footer, &io, open).await.map_err(external)?;
-        if selection.is_empty() {
+        let live = removal.select(selection, &footer, &mut self.shared.lock().ledger.row_groups);
+        if live.selection.is_empty() {
             return Ok(empty().boxed());
         }
-        self.decode(task, footer, io, selection, open)
+        self.decode(task, footer, io, (live, removal), open)
     }
 
-    /// As many rows as the manifest counts: nothing of the file is needed.
-    fn counted(&self, piece: &Piece) -> DataFusionResult<Batches> {
+    /// As many rows as metadata counts: nothing of the file is needed.
+    fn counted(&self, piece: &Piece, rows: u64) -> DataFusionResult<Batches> {
         self.shared.lock().answered(&piece.task);
         if piece.range.as_ref().is_some_and(|range| range.start > 0) {
             return Ok(empty().boxed());
         }
         let schema = Arc::new(ArrowSchema::empty());
         let projector = self.projector(&schema)?;
-        let (rows, size) = (piece.task.rows(), self.batch_size.max(1) as u64);
+        let size = self.batch_size.max(1) as u64;
         let batches = (0..rows.div_ceil(size)).map(move |batch| {
             let count = usize::try_from(size.min(rows - batch * size)).ok();
             let options = RecordBatchOptions::new().with_row_count(count);
@@ -132,24 +139,30 @@ impl Reading {
         Ok((selection, open))
     }
 
-    /// Decodes the selected rows and tests them for the conditions in `open`.
+    /// Decodes the selected rows, drops deleted ones and tests the others for the conditions in `open`.
     fn decode(
         &self,
         task: &Arc<Task>,
         footer: Arc<Footer>,
         io: FileIo,
-        selection: Selection,
+        (live, removal): (Live, Removal),
         open: Vec<&Conjunct>,
     ) -> DataFusionResult<Batches> {
-        let view = &self.scan.view;
-        let table = &view.arrow;
-        let layout = footer.layout(table, || Layout::new(&footer, table, &view.schema)).map_err(external)?;
-        let reshape = |columns: &[usize]| layout.reshape(columns, table, task, &view.schema).map_err(external);
+        let (table, schema) = match task.deletes.equality.is_empty() {
+            true => (&self.scan.view.arrow, &self.scan.view.schema),
+            false => (&self.scan.deletes.keys.table, &self.scan.deletes.keys.schema),
+        };
+        let layout = footer.layout(table, || Layout::new(&footer, table, schema)).map_err(external)?;
+        let absent = |field: &Field| constant(field, task, schema);
+        let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(external);
 
-        let (early, late) = self.split(open, &layout, &footer, &selection, io.gap());
+        let selection = live.rows.as_ref().unwrap_or(&live.selection);
+        let (early, late) = self.split(open, &layout, &footer, selection, io.gap());
         let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
         let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
-        let output = reshape(&self.columns_with(&late))?;
+        let columns = self.columns_with(&late, removal.columns());
+        let removing = removal.after_decoding(&columns, live.by_number).map_err(external)?;
+        let output = reshape(&columns)?;
         let residual = residual(&late, &output.schema)?;
         let projector = self.projector(&output.schema)?;
 
@@ -157,24 +170,26 @@ impl Reading {
         let leaves = output.leaves.iter().chain(tests.iter().flat_map(RowTest::leaves)).copied().collect();
         let input =
             DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::clone(&touched) };
-        let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, layout.reader.clone())
+        let reader = if live.by_number { layout.numbered() } else { Ok(layout.reader.clone()) };
+        let reader = reader.map_err(|e| external(io.parquet(e)))?;
+        let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, reader)
             .with_batch_size(self.batch_size)
             .with_projection(output.mask.clone())
             .with_row_groups(selection.iter().map(|(group, _)| *group).collect());
-        if let Some(rows) = overall(&selection, &footer) {
+        if let Some(rows) = overall(selection, &footer) {
             builder = builder.with_row_selection(rows);
         }
         if !tests.is_empty() {
             let tests = tests.into_iter().map(|test| Box::new(test) as Box<dyn ArrowPredicate>);
             builder = builder.with_row_filter(RowFilter::new(tests.collect()));
         }
-        let limit = self.limit.filter(|_| residual.is_none());
+        let limit = self.limit.filter(|_| residual.is_none() && removing.is_none());
         if let Some(limit) = limit {
             builder = builder.with_limit(limit);
         }
         let batches = builder.build().map_err(|e| external(io.parquet(e)))?;
-        let tally = FileTally::new(Arc::clone(&self.shared), Arc::clone(&footer.metadata), selection, leaves, touched);
-        Ok(Decoding { batches, io, output, residual, projector, limit, tally }.boxed())
+        let tally = FileTally::new(Arc::clone(&self.shared), Arc::clone(&footer.metadata), live, leaves, touched);
+        Ok(Decoding { batches, io, output, removing, residual, projector, limit, tally }.boxed())
     }
 
     /// Which conditions are tested while decoding (in order), and which afterwards. Decoding a condition's columns ahead
@@ -208,9 +223,10 @@ impl Reading {
         (early.into_iter().map(|(_, _, conjunct)| conjunct).collect(), late)
     }
 
-    /// The projection's columns and those of conditions that are tested after decoding.
-    fn columns_with(&self, late: &[&Conjunct]) -> Vec<usize> {
+    /// The projection's columns, those of conditions that are tested after decoding, and the `keys` of deletes.
+    fn columns_with(&self, late: &[&Conjunct], keys: impl Iterator<Item = usize>) -> Vec<usize> {
         let mut columns = self.wanted.clone();
+        columns.extend(keys);
         columns.extend(late.iter().flat_map(|conjunct| &conjunct.columns));
         columns.sort_unstable();
         columns.dedup();
@@ -273,6 +289,7 @@ struct Decoding {
     batches: ParquetRecordBatchStream<DecoderInput>,
     io: FileIo,
     output: Reshape,
+    removing: Option<Removing>,
     residual: Option<Arc<dyn PhysicalExpr>>,
     projector: Projector,
     limit: Option<usize>,
@@ -280,8 +297,12 @@ struct Decoding {
 }
 
 impl Decoding {
-    fn finish(&self, batch: &RecordBatch) -> DataFusionResult<RecordBatch> {
-        let mut batch = self.output.apply(batch)?;
+    fn finish(&mut self, decoded: &RecordBatch) -> DataFusionResult<RecordBatch> {
+        let mut batch = self.output.apply(decoded)?;
+        if let Some(removing) = &self.removing {
+            batch = removing.apply(batch, decoded.columns().last())?;
+            self.tally.deleted += (decoded.num_rows() - batch.num_rows()) as u64;
+        }
         if let Some(residual) = &self.residual {
             batch = filter_record_batch(&batch, &truth(residual, &batch)?)?;
         }

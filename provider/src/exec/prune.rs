@@ -125,7 +125,7 @@ impl<'a> FileFacts<'a> {
         if wanted.is_empty() {
             return Ok(groups);
         }
-        let blooms = footers.blooms(self.task, io, self.footer, &wanted).await?;
+        let blooms = footers.blooms(&self.task.object, io, self.footer, &wanted).await?;
         let kept: Vec<usize> = groups
             .iter()
             .copied()

@@ -25,7 +25,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use super::report::Shared;
 use crate::error::{Code, Error, Result};
-use crate::scan::Task;
+use crate::scan::Object;
 use crate::storage::{self, Located};
 
 /// Ranges of a remote object that are closer than this share a request: a request costs about as much as a megabyte.
@@ -50,19 +50,19 @@ impl Tail {
     }
 }
 
-/// One data file: every byte of it that is read, is read here and counted.
+/// One file: every byte of it that is read, is read here and counted.
 #[derive(Clone, Debug)]
 pub(super) struct FileIo {
-    task: Arc<Task>,
+    object: Arc<Object>,
     local: bool,
     shared: Shared,
     tail: Option<Tail>,
 }
 
 impl FileIo {
-    pub(super) fn new(task: Arc<Task>, shared: Shared) -> Self {
-        let local = task.located.url.as_str().starts_with("file:");
-        FileIo { task, local, shared, tail: None }
+    pub(super) fn new(object: Arc<Object>, shared: Shared) -> Self {
+        let local = object.located.url.as_str().starts_with("file:");
+        FileIo { object, local, shared, tail: None }
     }
 
     pub(super) fn keep_tail(&mut self, tail: Option<Tail>) {
@@ -96,7 +96,7 @@ impl FileIo {
             return Ok(Vec::new());
         }
         let requests = coalesce(ranges, self.gap());
-        if requests.iter().any(|range| range.end > self.task.bytes()) {
+        if requests.iter().any(|range| range.end > self.object.size) {
             return Err(self.corrupt("the file's metadata points past its end"));
         }
         {
@@ -104,7 +104,7 @@ impl FileIo {
             shared.ledger.requests += if self.local { 1 } else { requests.len() as u64 };
             shared.ledger.bytes += requests.iter().map(|range| range.end - range.start).sum::<u64>();
         }
-        let Located { store, path, .. } = &self.task.located;
+        let Located { store, path, .. } = &self.object.located;
         let answers = if self.local {
             store.get_ranges(path, &requests).await
         } else {
@@ -130,7 +130,7 @@ impl FileIo {
 
     /// The file can't be read as what its metadata says it is.
     pub(super) fn corrupt(&self, what: impl Into<String>) -> Error {
-        Error::new(Code::DataFileCorrupt, what).with("file", &self.task.location)
+        self.object.corrupt(what)
     }
 
     /// A failure of the Parquet reader: ours where it began here, else the file's.
@@ -138,10 +138,10 @@ impl FileIo {
         match error {
             ParquetError::External(inner) => match inner.downcast::<Error>() {
                 Ok(ours) => *ours,
-                Err(other) => self.corrupt("the data file cannot be read").source(other),
+                Err(other) => self.corrupt(format!("the {} cannot be read", self.object.noun())).source(other),
             },
             other => {
-                let what = format!("the data file cannot be read as Parquet: {other}");
+                let what = format!("the {} cannot be read as Parquet: {other}", self.object.noun());
                 self.corrupt(what).source(other)
             }
         }
@@ -150,14 +150,14 @@ impl FileIo {
     /// A store's failure: the file's, where the file is not what its metadata says.
     async fn failed(&self, error: object_store::Error) -> Error {
         if matches!(error, object_store::Error::NotFound { .. }) {
-            return self.corrupt("a data file of the table is missing").source(error);
+            return self.corrupt(format!("a {} of the table is missing", self.object.noun())).source(error);
         }
         // Stores answer a range past the end each in their own words.
-        let Located { store, path, .. } = &self.task.located;
-        if store.head(path).await.is_ok_and(|meta| meta.size < self.task.bytes()) {
+        let Located { store, path, .. } = &self.object.located;
+        if store.head(path).await.is_ok_and(|meta| meta.size < self.object.size) {
             return self.corrupt("the file is shorter than its metadata says").source(error);
         }
-        storage::error(&self.task.location, error)
+        storage::error(&self.object.location, error)
     }
 }
 

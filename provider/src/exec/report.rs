@@ -12,9 +12,11 @@ use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::observe::Reason;
-use crate::scan::{Ledger, Plan, ScanReport, Task, View};
+use crate::scan::{DeleteFile, Ledger, Plan, ScanReport, Task, View};
 
+use super::deletes::{DeleteFiles, Live, address};
 use super::footer::Footers;
+use super::prune::Selection;
 
 /// What one run of one partition has counted so far.
 #[derive(Debug, Default)]
@@ -22,6 +24,7 @@ pub(super) struct Running {
     pub(super) ledger: Ledger,
     opened: HashSet<usize>,
     answered: HashSet<usize>,
+    deletes: HashSet<usize>,
     ended: bool,
 }
 
@@ -39,6 +42,11 @@ impl Running {
         self.answered.insert(Arc::as_ptr(task).addr());
     }
 
+    /// The delete file is needed.
+    pub(super) fn deletes(&mut self, file: &Arc<DeleteFile>) {
+        self.deletes.insert(address(file));
+    }
+
     pub(super) fn ended(&mut self) {
         self.ended = true;
     }
@@ -49,6 +57,7 @@ pub(super) struct Scan {
     pub(super) view: Arc<View>,
     pub(super) plan: Plan,
     pub(super) footers: Footers,
+    pub(super) deletes: DeleteFiles,
     runs: Mutex<Runs>,
 }
 
@@ -59,8 +68,8 @@ struct Runs {
 }
 
 impl Scan {
-    pub(super) fn new(view: Arc<View>, plan: Plan, footers: Footers) -> Self {
-        Scan { view, plan, footers, runs: Mutex::default() }
+    pub(super) fn new(view: Arc<View>, plan: Plan, footers: Footers, deletes: DeleteFiles) -> Self {
+        Scan { view, plan, footers, deletes, runs: Mutex::default() }
     }
 
     /// Begins a run of partition `partition` of `partitions`; what an earlier run counted is forgotten.
@@ -85,21 +94,38 @@ impl Scan {
         let runs = self.runs.lock();
         let mut opened = HashSet::new();
         let mut answered = HashSet::new();
+        let mut deletes = HashSet::new();
         let mut ended = runs.running.len() == runs.partitions;
         for running in runs.running.values() {
             let running = running.lock();
             ledger.merge(&running.ledger);
             opened.extend(running.opened.iter().copied());
             answered.extend(running.answered.iter().copied());
+            deletes.extend(running.deletes.iter().copied());
             ended &= running.ended;
         }
-        let answered = answered.difference(&opened).count();
-        ledger.files.demote(Reason::Metadata, answered as u64);
-        if ended && !runs.running.is_empty() {
-            let unopened = self.plan.tasks.len().saturating_sub(opened.len() + answered);
+        answered.retain(|task| !opened.contains(task));
+        let ended = ended && !runs.running.is_empty();
+        ledger.files.demote(Reason::Metadata, answered.len() as u64);
+        if ended {
+            let unopened = self.plan.tasks.len().saturating_sub(opened.len() + answered.len());
             ledger.files.demote(Reason::Limit, unopened as u64);
         }
+        self.settle_deletes(deletes, &answered, ended, &mut ledger);
         ledger
+    }
+
+    /// Counts the delete files that turned out not to be needed; those in `used` were.
+    fn settle_deletes(&self, mut used: HashSet<usize>, answered: &HashSet<usize>, ended: bool, ledger: &mut Ledger) {
+        let carried = |task: &Arc<Task>| task.deletes.iter().map(address).collect::<Vec<_>>();
+        let (counted, rest): (Vec<_>, Vec<_>) =
+            self.plan.tasks.iter().partition(|task| answered.contains(&Arc::as_ptr(task).addr()));
+        let mut unused =
+            |tasks: Vec<&Arc<Task>>| tasks.into_iter().flat_map(carried).filter(|file| used.insert(*file)).count();
+        ledger.delete_files.demote(Reason::Metadata, unused(counted) as u64);
+        if ended {
+            ledger.delete_files.demote(Reason::Limit, unused(rest) as u64);
+        }
     }
 
     /// What EXPLAIN shows; `residual` is what rows are still tested for.
@@ -147,17 +173,24 @@ impl fmt::Debug for Scan {
     }
 }
 
+/// Rows of a row group; `None`: all.
+type Ranges<'a> = Option<&'a [Range<usize>]>;
+
 /// Counts the rows and pages of one piece of a file; settled when its stream ends or is dropped.
 pub(super) struct FileTally {
     shared: Shared,
     metadata: Arc<ParquetMetaData>,
     /// `(row group, rows that the page index leaves)`; `None`: all rows.
-    groups: Vec<(usize, Option<Vec<Range<usize>>>)>,
+    groups: Selection,
+    /// The same without deleted rows, where those are not decoded.
+    live: Option<Selection>,
     /// The leaf columns read, by whatever.
     leaves: Vec<usize>,
     /// The byte ranges that the decoder asked for.
     touched: Arc<Mutex<Vec<Range<u64>>>>,
     pub(super) rows_out: u64,
+    /// Deleted rows, of those that the page index leaves.
+    pub(super) deleted: u64,
     settled: bool,
 }
 
@@ -165,13 +198,14 @@ impl FileTally {
     pub(super) fn new(
         shared: Shared,
         metadata: Arc<ParquetMetaData>,
-        groups: Vec<(usize, Option<Vec<Range<usize>>>)>,
+        live: Live,
         mut leaves: Vec<usize>,
         touched: Arc<Mutex<Vec<Range<u64>>>>,
     ) -> Self {
         leaves.sort_unstable();
         leaves.dedup();
-        FileTally { shared, metadata, groups, leaves, touched, rows_out: 0, settled: false }
+        let Live { selection: groups, rows: live, removed: deleted, .. } = live;
+        FileTally { shared, metadata, groups, live, leaves, touched, rows_out: 0, deleted, settled: false }
     }
 
     /// Counts what became of each row and page; `rest` is why the missing ones are missing. The first call counts.
@@ -192,21 +226,22 @@ impl FileTally {
             selected += left;
         }
         ledger.rows.kept_more(self.rows_out);
-        ledger.rows.skip(rest, selected.saturating_sub(self.rows_out));
+        ledger.rows.skip(Reason::Deleted, self.deleted);
+        ledger.rows.skip(rest, selected.saturating_sub(self.rows_out + self.deleted));
 
         let touched = joined(std::mem::take(&mut *self.touched.lock()));
-        for (group, ranges) in &self.groups {
+        for (at, (group, ranges)) in self.groups.iter().enumerate() {
+            let live = self.live.as_ref().and_then(|live| live.get(at)?.1.as_deref());
             for leaf in &self.leaves {
-                self.settle_pages(*group, *leaf, ranges.as_deref(), &touched, rest, ledger);
+                self.settle_pages((*group, *leaf), (ranges.as_deref(), live), &touched, rest, ledger);
             }
         }
     }
 
     fn settle_pages(
         &self,
-        group: usize,
-        leaf: usize,
-        selected: Option<&[Range<usize>]>,
+        (group, leaf): (usize, usize),
+        (selected, live): (Ranges<'_>, Ranges<'_>),
         touched: &[Range<u64>],
         rest: Reason,
         ledger: &mut Ledger,
@@ -225,6 +260,8 @@ impl FileTally {
                 ledger.pages.kept_more(1);
             } else if selected.is_some_and(|ranges| !ranges.iter().any(holds)) {
                 ledger.pages.skip(Reason::PageIndex, 1);
+            } else if live.is_some_and(|ranges| !ranges.iter().any(holds)) {
+                ledger.pages.skip(Reason::Deleted, 1);
             } else {
                 ledger.pages.skip(rest, 1);
             }

@@ -100,7 +100,7 @@ pub(super) fn file_groups(groups: Vec<Vec<Piece>>) -> Vec<FileGroup> {
 
 fn file(piece: Piece) -> PartitionedFile {
     let meta = ObjectMeta {
-        location: piece.task.located.path.clone(),
+        location: piece.task.object.located.path.clone(),
         last_modified: DateTime::UNIX_EPOCH,
         size: piece.task.bytes(),
         e_tag: None,

@@ -8,8 +8,11 @@
 //! Planning reads metadata only and never opens a data file. Whatever it leaves out is counted in the [`Ledger`] in the
 //! same motion, so that the numbers EXPLAIN prints are the numbers the plan was made of.
 
+mod delete_index;
+mod deletes;
 mod facts;
 mod groups;
+mod object;
 mod plan;
 mod statistics;
 mod task;
@@ -23,8 +26,10 @@ use crate::metadata::{Fetched, Manifests, Relocation};
 use crate::observe::Tally;
 use crate::storage::Env;
 
+pub use deletes::{DeleteFile, Deletes, Kind};
 pub(crate) use facts::{primitive, to_scalar};
 pub use groups::balance;
+pub use object::{Object, Role};
 pub use plan::{Plan, Request, plan};
 pub use task::{Piece, Task};
 
@@ -55,6 +60,7 @@ pub struct Ledger {
     pub manifests: Tally,
     /// Live data files of the snapshot.
     pub files: Tally,
+    /// Live delete files of the snapshot; of a file of deletion vectors, each vector.
     pub delete_files: Tally,
     /// Of opened files.
     pub row_groups: Tally,
@@ -62,9 +68,9 @@ pub struct Ledger {
     pub pages: Tally,
     /// Of kept row groups.
     pub rows: Tally,
-    /// Bytes asked of the store by planning and by reading data files.
+    /// Bytes asked of the store by planning and by reading data and delete files.
     pub bytes: u64,
-    /// Requests sent to the store by planning and by reading data files.
+    /// Requests sent to the store by planning and by reading data and delete files.
     pub requests: u64,
 }
 

@@ -1,23 +1,23 @@
-//! The stages of planning: snapshot → manifest list → manifests → files → groups.
+//! The stages of planning: snapshot → manifest list → manifests → files → their deletes → groups.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as Slot;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::Statistics;
 use datafusion::physical_expr::PhysicalExpr;
 use futures::stream::{StreamExt, TryStreamExt, iter};
-use iceberg::spec::{ManifestContentType, ManifestFile};
+use iceberg::spec::{ManifestContentType, ManifestFile, Struct};
 
 use super::facts::{self, Partitioning};
-use super::{Ledger, Piece, Task, View, balance, statistics};
+use super::{Ledger, Piece, Task, View, balance, delete_index, statistics};
 use crate::error::{Code, Error, Result};
 use crate::metadata::{Entry, Fetched};
 use crate::observe::{Reason, Tally};
 use crate::predicate::{self, Claim, Predicate};
 
 /// Manifests read at the same time: enough to hide a store's latency, few enough to bound memory.
-const MANIFESTS_AT_ONCE: usize = 16;
+pub(super) const MANIFESTS_AT_ONCE: usize = 16;
 
 /// What is asked of a table.
 #[derive(Clone, Copy, Debug)]
@@ -50,11 +50,12 @@ pub struct Plan {
     pub ledger: Ledger,
 }
 
-/// Plans a scan of `view`: reads its manifest list and those manifests that may hold a matching file, and no data file.
+/// Plans a scan of `view`: reads its manifest list and those manifests that may hold a matching file or its deletes, and
+/// no data or delete file.
 ///
 /// # Errors
-/// `not_supported` where the snapshot has delete files or a file to read isn't plain Parquet; otherwise what reading
-/// metadata gives.
+/// `not_supported` where a file to read isn't plain Parquet, `delete_file_corrupt` where a delete file's entry lacks what
+/// is required of it; otherwise what reading metadata gives.
 pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
     let claims = predicate::convert_conjuncts(request.filters, &view.arrow, &view.schema);
     let predicate = Predicate::and(claims.iter().map(|claim| claim.predicate.clone()));
@@ -63,12 +64,13 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
     let (manifests, fetched) = view.manifests.list_counted(&view.metadata, snapshot).await?;
     ledger.fetched(fetched);
 
-    refuse_deletes(view, &manifests, &mut ledger).await?;
     let data: Vec<&ManifestFile> = manifests.iter().filter(|m| m.content == ManifestContentType::Data).collect();
     let specs = Projections::new(view, &predicate, &data)?;
     let kept = keep_manifests(view, &specs, data, &mut ledger).await?;
-    let tasks = keep_files(view, &specs, &predicate, kept, &mut ledger.files)?;
-    let tasks = enough(newest_first(tasks), request, &mut ledger.files);
+    let mut tasks = keep_files(view, &specs, &predicate, kept, &mut ledger.files)?;
+    delete_index::attach(view, &specs, &manifests, &mut tasks, &mut ledger).await?;
+    let tasks = with_live_rows(tasks, &mut ledger);
+    let tasks = enough(newest_first(tasks), request, &mut ledger);
 
     Ok(Plan {
         claims,
@@ -82,7 +84,7 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
 }
 
 /// A predicate projected with every spec that wrote a manifest, once each.
-struct Projections {
+pub(super) struct Projections {
     by_spec: BTreeMap<i32, (Arc<Partitioning>, Predicate)>,
 }
 
@@ -109,6 +111,26 @@ impl Projections {
             .ok_or_else(|| Error::new(Code::Internal, "a manifest's spec was not projected"))
     }
 
+    /// Whether a delete manifest may hold a file for one of `tasks`: one of the same spec and of a partition that is asked
+    /// for. Equality deletes of an unpartitioned spec apply to every file.
+    pub(super) fn may_delete(&self, view: &View, manifest: &ManifestFile, tasks: &[Task]) -> bool {
+        let id = manifest.partition_spec_id;
+        let global = view.metadata.partition_spec_by_id(id).is_none_or(|spec| spec.is_unpartitioned());
+        let summaries = manifest.partitions.as_deref().unwrap_or_default();
+        let projected = |(partitioning, projected): &(Arc<Partitioning>, Predicate)| {
+            projected.may_match(&|field| partitioning.of_summaries(summaries, field))
+        };
+        let same_spec = || tasks.iter().any(|task| task.entry().spec_id == id);
+        global || (same_spec() && self.by_spec.get(&id).is_some_and(projected))
+    }
+
+    /// Whether a file of a delete manifest may be in a partition that is asked for.
+    pub(super) fn may_hold(&self, manifest: &ManifestFile, tuple: &Struct) -> bool {
+        self.by_spec
+            .get(&manifest.partition_spec_id)
+            .is_none_or(|(partitioning, projected)| projected.may_match(&|field| partitioning.of_tuple(tuple, field)))
+    }
+
     fn display(&self) -> Vec<(i32, String)> {
         let each = self.by_spec.iter();
         each.map(|(id, (spec, projected))| (*id, projected.display(&|field| spec.name(field)).to_string())).collect()
@@ -121,27 +143,13 @@ fn live_files(manifest: &ManifestFile) -> Option<u64> {
 }
 
 /// A manifest's live files, read from it if need be: format version 1 may leave the counts out.
-async fn count_live(view: &View, manifest: &ManifestFile, ledger: &mut Ledger) -> Result<u64> {
+pub(super) async fn count_live(view: &View, manifest: &ManifestFile, ledger: &mut Ledger) -> Result<u64> {
     if let Some(count) = live_files(manifest) {
         return Ok(count);
     }
     let (entries, fetched) = view.manifests.entries_counted(&view.metadata, manifest).await?;
     ledger.fetched(fetched);
     Ok(entries.iter().filter(|entry| entry.is_live()).count() as u64)
-}
-
-/// Deletes are not applied yet, and a table is never read without them.
-async fn refuse_deletes(view: &View, manifests: &[ManifestFile], ledger: &mut Ledger) -> Result<()> {
-    for manifest in manifests.iter().filter(|m| m.content == ManifestContentType::Deletes) {
-        let deletes = count_live(view, manifest, ledger).await?;
-        if deletes > 0 {
-            return Err(Error::new(Code::NotSupported, "tables with delete files cannot be read yet")
-                .with("table", &view.name)
-                .with("delete_files", deletes)
-                .help("rewrite the table's data files with the engine that wrote the deletes, then read it again"));
-        }
-    }
-    Ok(())
 }
 
 /// The manifests that may hold a matching file, with their entries.
@@ -174,7 +182,10 @@ async fn keep_manifests<'a>(
     Ok(with_entries.collect())
 }
 
-async fn read<'a>(view: &View, manifest: &'a ManifestFile) -> Result<(&'a ManifestFile, Arc<Vec<Entry>>, Fetched)> {
+pub(super) async fn read<'a>(
+    view: &View,
+    manifest: &'a ManifestFile,
+) -> Result<(&'a ManifestFile, Arc<Vec<Entry>>, Fetched)> {
     let (entries, fetched) = view.manifests.entries_counted(&view.metadata, manifest).await?;
     Ok((manifest, entries, fetched))
 }
@@ -186,7 +197,7 @@ fn keep_files(
     predicate: &Predicate,
     manifests: Vec<(&ManifestFile, Arc<Vec<Entry>>)>,
     files: &mut Tally,
-) -> Result<Vec<Arc<Task>>> {
+) -> Result<Vec<Task>> {
     let mut tasks = Vec::new();
     for (manifest, entries) in manifests {
         let (partitioning, projected) = specs.of(manifest)?;
@@ -195,8 +206,7 @@ fn keep_files(
                 Some(reason) => files.skip(reason, 1),
                 None => {
                     files.kept_more(1);
-                    let task = Task::new(&entries, at, partitioning, &view.env.stores, view.relocate.as_ref())?;
-                    tasks.push(Arc::new(task));
+                    tasks.push(Task::new(&entries, at, partitioning, &view.env.stores, view.relocate.as_ref())?);
                 }
             }
         }
@@ -219,24 +229,41 @@ fn skip(
     (!may_match).then_some(Reason::ColumnBounds)
 }
 
+/// Leaves out the files all of whose rows are deleted, where metadata tells; their deletion vectors need not be read.
+fn with_live_rows(tasks: Vec<Task>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
+    let (live, dead): (Vec<Task>, Vec<Task>) =
+        tasks.into_iter().partition(|task| task.deletes.is_empty() || task.live_rows() != Some(0));
+    ledger.files.demote(Reason::Deleted, dead.len() as u64);
+    ledger.delete_files.demote(Reason::Metadata, dead.len() as u64);
+    live.into_iter().map(Arc::new).collect()
+}
+
 fn newest_first(mut tasks: Vec<Arc<Task>>) -> Vec<Arc<Task>> {
     tasks.sort_by_cached_key(|task| std::cmp::Reverse(task.age()));
     tasks
 }
 
-/// The first tasks that together hold enough rows.
-fn enough(mut tasks: Vec<Arc<Task>>, request: &Request<'_>, files: &mut Tally) -> Vec<Arc<Task>> {
+/// The first tasks that are known to hold enough rows together.
+fn enough(mut tasks: Vec<Arc<Task>>, request: &Request<'_>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
     let (Some(limit), true) = (request.limit, request.filters.is_empty()) else {
         return tasks;
     };
     let mut rows = 0;
     let needed = tasks.iter().take_while(|task| {
         let wanted = rows < limit as u64;
-        rows += task.rows();
+        rows += task.live_rows().unwrap_or_default();
         wanted
     });
     let needed = needed.count();
-    files.demote(Reason::Limit, (tasks.len() - needed) as u64);
+    ledger.files.demote(Reason::Limit, (tasks.len() - needed) as u64);
+    let before = delete_files(&tasks);
     tasks.truncate(needed);
+    ledger.delete_files.demote(Reason::Limit, before - delete_files(&tasks));
     tasks
+}
+
+/// How many delete files the tasks carry.
+fn delete_files(tasks: &[Arc<Task>]) -> u64 {
+    let each = tasks.iter().flat_map(|task| task.deletes.iter());
+    each.map(Arc::as_ptr).collect::<HashSet<_>>().len() as u64
 }

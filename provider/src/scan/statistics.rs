@@ -1,7 +1,8 @@
 //! What may the optimiser know before anything is read?
 //!
-//! Row and null counts are exact because nothing that deletes rows is read yet. Bounds are only bounds (format versions 1
-//! to 3 don't say whether they are tight), so they are never offered as an answer to `min` or `max`.
+//! Row counts are exact where nothing deletes rows, or deletion vectors count what they delete. Which of a column's values
+//! are deleted nobody counts, so null counts are known only without deletes. Bounds are only bounds (format versions 1 to
+//! 3 don't say whether they are tight), so they are never offered as an answer to `min` or `max`.
 
 use std::sync::Arc;
 
@@ -21,7 +22,9 @@ pub(super) fn of(
     arrow: &ArrowSchema,
     projection: Option<&[usize]>,
 ) -> Statistics {
-    let rows: u64 = tasks.iter().map(|task| task.rows()).sum();
+    let exact = tasks.iter().map(|task| task.live_rows()).try_fold(0_u64, |sum, rows| Some(sum + rows?));
+    let rows = exact.unwrap_or_else(|| tasks.iter().map(|task| task.live_rows().unwrap_or(task.rows())).sum());
+    let known = if exact.is_some() { Precision::Exact } else { Precision::Inexact };
     let wanted = |at: usize| projection.is_none_or(|projection| projection.contains(&at));
     let column = |(at, field): (usize, &Arc<Field>)| match wanted(at) {
         true => column(tasks, schema, field),
@@ -29,7 +32,7 @@ pub(super) fn of(
     };
     let column_statistics = arrow.fields().iter().enumerate().map(column).collect();
     Statistics {
-        num_rows: usize::try_from(rows).map_or(Precision::Absent, Precision::Exact),
+        num_rows: usize::try_from(rows).map_or(Precision::Absent, known),
         total_byte_size: bytes(tasks, arrow, projection),
         column_statistics,
     }
@@ -44,7 +47,9 @@ fn column(tasks: &[Arc<Task>], schema: &Schema, field: &Field) -> ColumnStatisti
         return unknown;
     }
     let all: Vec<Facts> = tasks.iter().map(|task| task.facts(schema, id)).collect();
-    let nulls = all.iter().map(|f| f.nulls).try_fold(0_u64, |sum, nulls| Some(sum + nulls?));
+    let deleted = tasks.iter().any(|task| !task.deletes.is_empty());
+    let mut counts = all.iter().map(|f| f.nulls.filter(|_| !deleted));
+    let nulls = counts.try_fold(0_u64, |sum, nulls| Some(sum + nulls?));
     let (min_value, max_value) = bounds(&all, field);
     ColumnStatistics {
         null_count: nulls.and_then(|n| usize::try_from(n).ok()).map_or(Precision::Absent, Precision::Exact),

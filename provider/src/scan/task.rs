@@ -1,4 +1,4 @@
-//! One data file of a scan, and the parts it is cut into.
+//! One data file of a scan, the deletes that apply to it, and the parts it is cut into.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,18 +8,21 @@ use iceberg::spec::{DataFile, PrimitiveLiteral, PrimitiveType, Schema, Transform
 use crate::error::{Code, Error, Result};
 use crate::metadata::{Entry, Relocation};
 use crate::predicate::{Facts, Value};
-use crate::storage::{Located, Stores};
+use crate::storage::Stores;
 
+use super::deletes::Deletes;
 use super::facts::{self, Partitioning};
+use super::object::{Object, Role};
 
 /// A data file that a scan reads, with everything its manifest says of it.
 #[derive(Clone, Debug)]
 pub struct Task {
     entries: Arc<Vec<Entry>>,
     at: usize,
-    /// Where the file is read from (after relocation).
-    pub location: String,
-    pub located: Located,
+    /// Where the file is read from.
+    pub object: Arc<Object>,
+    /// What removes rows of it.
+    pub deletes: Deletes,
     /// By the spec that wrote the file's manifest.
     pub(crate) partitioning: Arc<Partitioning>,
 }
@@ -59,12 +62,9 @@ impl Task {
         if file.key_metadata().is_some() {
             return refuse("encrypted data files cannot be read yet");
         }
-        let location = match relocate {
-            Some(relocation) => relocation.apply(file.file_path()).into_owned(),
-            None => file.file_path().to_owned(),
-        };
-        let located = stores.resolve(&location)?;
-        Ok(Task { entries: Arc::clone(entries), at, location, located, partitioning: Arc::clone(partitioning) })
+        let object = Arc::new(Object::new(file, Role::Data, stores, relocate)?);
+        let (entries, partitioning) = (Arc::clone(entries), Arc::clone(partitioning));
+        Ok(Task { entries, at, object, deletes: Deletes::default(), partitioning })
     }
 
     /// The manifest entry.
@@ -83,9 +83,15 @@ impl Task {
         self.file().file_size_in_bytes()
     }
 
-    /// Rows in the file.
+    /// Rows in the file, deleted ones included.
     pub fn rows(&self) -> u64 {
         self.file().record_count()
+    }
+
+    /// Rows of the file that are not deleted, where metadata alone tells: a deletion vector counts its rows, other deletes
+    /// may name a row twice, or none.
+    pub fn live_rows(&self) -> Option<u64> {
+        Some(self.rows().saturating_sub(self.deletes.counted()?))
     }
 
     /// What the manifest knows of a column.

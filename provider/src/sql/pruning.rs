@@ -38,13 +38,14 @@ pub fn pruning_rows(scans: &[Scanned]) -> Result<RecordBatch> {
         *nth += 1;
         let name = if *nth == 1 { scan.report.table.clone() } else { format!("{}#{nth}", scan.report.table) };
         let ledger = &scan.report.ledger;
-        let mut files = ledger.files.clone();
+        let (mut files, mut delete_files) = (ledger.files.clone(), ledger.delete_files.clone());
         if scan.from_metadata {
             files.demote(Reason::Metadata, files.kept());
+            delete_files.demote(Reason::Metadata, delete_files.kept());
         }
         rows.level(&name, "manifests", &ledger.manifests);
         rows.level(&name, "files", &files);
-        rows.level(&name, "delete_files", &ledger.delete_files);
+        rows.level(&name, "delete_files", &delete_files);
         rows.level(&name, "row_groups", &ledger.row_groups);
         rows.level(&name, "pages", &ledger.pages);
         rows.level(&name, "rows", &ledger.rows);

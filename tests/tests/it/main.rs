@@ -13,6 +13,7 @@ mod concurrent;
 mod differential;
 mod engines;
 mod faults;
+mod fixtures;
 mod lab;
 mod ledger;
 mod real_input;

@@ -1,6 +1,6 @@
 //! A small table in memory, written file by file, and a store that counts what is asked of it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,10 +14,11 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::stream::BoxStream;
+use iceberg::io::FileIO;
 use iceberg::spec::{
-    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestContentType,
-    NestedField, Operation, PartitionSpec, PrimitiveType, Schema, Snapshot, SortOrder, Struct, Summary, TableMetadata,
-    TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
+    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestFile,
+    ManifestStatus, ManifestWriterBuilder, NestedField, Operation, PartitionSpec, PrimitiveType, Schema, Snapshot,
+    SortOrder, Struct, Summary, TableMetadata, TableMetadataBuilder, Transform, Type, UnboundPartitionSpec,
 };
 use object_store::memory::InMemory;
 use object_store::path::Path;
@@ -31,7 +32,7 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use url::Url;
 
 use crate::exec::reports;
-use crate::metadata::{ManifestTarget, Manifests, NewEntry, NewList, write_list, write_manifest};
+use crate::metadata::{Entry, ManifestTarget, Manifests, NewEntry, NewList, write_list, write_manifest};
 use crate::scan::{ScanReport, View};
 use crate::schema::{stored_arrow, to_arrow};
 use crate::storage::{Env, ManualClock, SeededIds, Stores};
@@ -114,9 +115,11 @@ pub(super) struct Table {
     pub(super) schema: Arc<Schema>,
     pub(super) spec: PartitionSpec,
     /// Files by the schema they were written under.
-    files: Vec<DataFile>,
-    /// Delete files that the manifest list counts.
-    pub(super) deletes: u32,
+    pub(super) files: Vec<DataFile>,
+    /// Data sequence numbers of `files`; 1 where there is none.
+    pub(super) sequences: Vec<i64>,
+    /// Delete files with their sequence number and spec: the table's, or 1, which has no fields.
+    pub(super) deletes: Vec<(DataFile, i64, i32)>,
     pub(super) properties: fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
 }
 
@@ -137,7 +140,17 @@ impl Table {
         let store = Arc::new(Counting { inner: InMemory::new(), counts: Mutex::default() });
         let stores = Stores::new();
         stores.register(&Url::parse(root).unwrap(), Arc::clone(&store) as _);
-        Table { root, stores, store, schema, spec, files: Vec::new(), deletes: 0, properties: |p| p }
+        Table {
+            root,
+            stores,
+            store,
+            schema,
+            spec,
+            files: Vec::new(),
+            sequences: Vec::new(),
+            deletes: Vec::new(),
+            properties: |p| p,
+        }
     }
 
     /// Writes one data file with the rows of `batch`, whose columns are those of the table's schema as it is now.
@@ -162,8 +175,7 @@ impl Table {
         let offsets: Vec<i64> = written.row_groups().iter().map(|g| g.column(0).byte_range().0 as i64).collect();
         let location = format!("{}/data/{}.parquet", self.root, self.files.len());
         let size = bytes.len() as u64;
-        let located = self.stores.resolve(&location).unwrap();
-        located.store.put(&located.path, bytes.into()).await.unwrap();
+        self.put(&location, bytes).await;
 
         let mut file = DataFileBuilder::default();
         file.content(DataContentType::Data)
@@ -179,21 +191,38 @@ impl Table {
         self.files.push(file.build().unwrap());
     }
 
-    fn metrics(&self, file: &mut DataFileBuilder, batch: &RecordBatch) {
-        let (mut nulls, mut lower, mut upper) = (HashMap::new(), HashMap::new(), HashMap::new());
-        for (field, column) in self.schema.as_struct().fields().iter().zip(batch.columns()) {
-            if !field.field_type.is_primitive() {
-                continue;
-            }
-            nulls.insert(field.id, column.null_count() as u64);
-            if let Some((low, high)) = bounds(column) {
-                lower.insert(field.id, low);
-                upper.insert(field.id, high);
-            }
-        }
-        file.null_value_counts(nulls).lower_bounds(lower).upper_bounds(upper);
+    pub(super) async fn put(&self, location: &str, bytes: Vec<u8>) {
+        let located = self.stores.resolve(location).unwrap();
+        located.store.put(&located.path, bytes.into()).await.unwrap();
     }
 
+    fn metrics(&self, file: &mut DataFileBuilder, batch: &RecordBatch) {
+        metrics(&self.schema, file, batch);
+    }
+
+    /// A name below the table's root.
+    pub(super) fn at(&self, name: &str) -> String {
+        format!("{}/{name}", self.root)
+    }
+}
+
+/// Null counts and bounds of a batch's columns, which are those of `schema`.
+pub(super) fn metrics(schema: &Schema, file: &mut DataFileBuilder, batch: &RecordBatch) {
+    let (mut nulls, mut lower, mut upper) = (HashMap::new(), HashMap::new(), HashMap::new());
+    for (field, column) in schema.as_struct().fields().iter().zip(batch.columns()) {
+        if !field.field_type.is_primitive() {
+            continue;
+        }
+        nulls.insert(field.id, column.null_count() as u64);
+        if let Some((low, high)) = bounds(column) {
+            lower.insert(field.id, low);
+            upper.insert(field.id, high);
+        }
+    }
+    file.null_value_counts(nulls).lower_bounds(lower).upper_bounds(upper);
+}
+
+impl Table {
     /// The metadata with one snapshot of all files, and the view that queries get.
     pub(super) async fn view(&self) -> View {
         let version = FormatVersion::V3;
@@ -205,7 +234,13 @@ impl Table {
             schema: &self.schema,
             spec: &self.spec,
         };
-        let manifest = write_manifest(target, self.files.iter().map(NewEntry::Added)).await.unwrap();
+        let sequence = |at: usize| self.sequences.get(at).copied().unwrap_or(1);
+        let entries: Vec<Entry> =
+            self.files.iter().enumerate().map(|(at, file)| existing(file, sequence(at))).collect();
+        let newest = entries.iter().map(|entry| entry.sequence_number);
+        let newest = newest.chain(self.deletes.iter().map(|(_, sequence, _)| *sequence)).max().unwrap_or(1);
+        let mut manifests = vec![write_manifest(target, entries.iter().map(NewEntry::Existing)).await.unwrap()];
+        manifests.extend(self.delete_manifests().await);
         let location = format!("{}/metadata/snap-1.avro", self.root);
         let list = NewList {
             stores: &self.stores,
@@ -213,19 +248,11 @@ impl Table {
             version,
             snapshot_id: 1,
             parent_snapshot_id: None,
-            sequence_number: 1,
+            sequence_number: newest,
             next_row_id: 0,
         };
-        let mut manifests = vec![manifest];
-        if self.deletes > 0 {
-            let mut deletes = manifests[0].clone();
-            deletes.content = ManifestContentType::Deletes;
-            deletes.added_files_count = Some(self.deletes);
-            deletes.first_row_id = None;
-            manifests.push(deletes);
-        }
         let assigned = write_list(list, manifests).await.unwrap().assigned_rows;
-        let metadata = self.metadata(location, assigned);
+        let metadata = self.metadata(location, assigned, newest);
         let arrow = to_arrow(metadata.current_schema()).unwrap();
         View {
             name: "t".to_owned(),
@@ -244,11 +271,11 @@ impl Table {
         }
     }
 
-    fn metadata(&self, manifest_list: String, rows: u64) -> TableMetadata {
+    fn metadata(&self, manifest_list: String, rows: u64, sequence: i64) -> TableMetadata {
         let summary = Summary { operation: Operation::Append, additional_properties: HashMap::new() };
         let snapshot = Snapshot::builder()
             .with_snapshot_id(1)
-            .with_sequence_number(1)
+            .with_sequence_number(sequence)
             .with_timestamp_ms(1)
             .with_manifest_list(manifest_list)
             .with_summary(summary)
@@ -273,7 +300,41 @@ impl Table {
         let mut json = serde_json::to_value(metadata).unwrap();
         json["schemas"] = serde_json::json!([serde_json::to_value(self.schema.as_ref()).unwrap()]);
         json["last-column-id"] = 100.into();
+        if !self.spec.is_unpartitioned() {
+            json["partition-specs"].as_array_mut().unwrap().push(serde_json::json!({"spec-id": 1, "fields": []}));
+        }
         crate::metadata::parse("v1.metadata.json", &serde_json::to_vec(&json).unwrap()).unwrap()
+    }
+
+    /// One manifest for each sequence number and spec.
+    async fn delete_manifests(&self) -> Vec<ManifestFile> {
+        let mut by_commit: BTreeMap<(i64, i32), Vec<&DataFile>> = BTreeMap::new();
+        for (file, sequence, spec) in &self.deletes {
+            by_commit.entry((*sequence, *spec)).or_default().push(file);
+        }
+        let mut manifests = Vec::new();
+        for ((sequence, spec_id), files) in by_commit {
+            let memory = FileIO::new_with_memory();
+            let name = "memory:///manifest.avro";
+            let spec = match spec_id {
+                1 => PartitionSpec::builder(Arc::clone(&self.schema)).with_spec_id(1).build().unwrap(),
+                _ => self.spec.clone(),
+            };
+            let output = memory.new_output(name).unwrap();
+            let schema = Arc::clone(&self.schema);
+            let mut writer = ManifestWriterBuilder::new(output, Some(1), schema, spec).build_v3_deletes();
+            for file in files {
+                writer.add_existing_file(file.clone(), 1, sequence, Some(sequence)).unwrap();
+            }
+            let mut manifest = writer.write_manifest_file().await.unwrap();
+            let bytes = memory.new_input(name).unwrap().read().await.unwrap().to_vec();
+            manifest.manifest_path = self.at(&format!("metadata/deletes-{sequence}-{spec_id}.avro"));
+            manifest.manifest_length = bytes.len() as i64;
+            manifest.sequence_number = sequence;
+            self.put(&manifest.manifest_path, bytes).await;
+            manifests.push(manifest);
+        }
+        manifests
     }
 
     /// A session in which `view` is the table `t`.
@@ -294,6 +355,19 @@ impl Table {
         let batches = collect(Arc::clone(&plan), context.task_ctx()).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
         let counted = *self.store.counts.lock();
         Answer { batches, report: reports(&plan).pop(), plan, counted }
+    }
+}
+
+/// A live file as a manifest entry.
+fn existing(file: &DataFile, sequence: i64) -> Entry {
+    Entry {
+        status: ManifestStatus::Existing,
+        snapshot_id: 1,
+        sequence_number: sequence,
+        file_sequence_number: Some(sequence),
+        first_row_id: None,
+        spec_id: 0,
+        file: file.clone(),
     }
 }
 

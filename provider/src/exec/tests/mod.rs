@@ -1,5 +1,7 @@
 //! Rows against plain evaluation, numbers against what the store counted.
 
+mod deletes;
+mod deleting;
 mod evolution;
 mod fixture;
 mod trouble;
@@ -20,6 +22,7 @@ use tokio::runtime::Runtime;
 
 use crate::observe::{Reason, Tally};
 use crate::schema::to_arrow;
+pub(super) use deleting::vector_blob;
 use fixture::{Answer, LOCAL, REMOTE, Table, column};
 
 const DAYS: std::ops::Range<i32> = 20_600..20_605;

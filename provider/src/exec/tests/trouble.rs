@@ -105,14 +105,6 @@ async fn a_cut_file_of_a_real_file_system_is_an_error() {
 }
 
 #[tokio::test]
-async fn deletes_are_refused_by_name() {
-    let mut table = numbers(REMOTE, 10, 1).await;
-    table.deletes = 2;
-    let error = error(&table, "SELECT n FROM t").await;
-    assert!(error.contains("error[not_supported]") && error.contains("delete files"), "{error}");
-}
-
-#[tokio::test]
 async fn another_unit_of_time_is_not_misread() {
     let mut table = Table::new(REMOTE, vec![column(1, "ts", PrimitiveType::Timestamp)], None);
     let stored = Arc::new(crate::schema::stored_arrow(&table.schema).unwrap());
