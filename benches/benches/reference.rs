@@ -1,6 +1,6 @@
 //! Side by side on the reference dataset: `cargo bench -p daygrain-benches`.
 //!
-//! `read` and `write` alone measure half of it, `data` only makes the input, `again NAME [listing]` runs one query for some seconds,
+//! `read` and `write` alone measure half of it, `planning` measures planning on tables of up to a million files, `data` only makes the input, `again NAME [listing]` runs one query for some seconds,
 //! for a profiler to watch. Exports run in processes of their own, so that their peaks of memory are
 //! theirs alone.
 
@@ -15,7 +15,7 @@ use datafusion::arrow::array::RecordBatch;
 use datafusion::prelude::SessionContext;
 use daygrain_benches::engines::{self, TABLE};
 use daygrain_benches::measure::{Times, peak_resident_mib, timed};
-use daygrain_benches::{data, engines::THREADS};
+use daygrain_benches::{data, engines::THREADS, planning};
 use daygrain_tests::oracle;
 use daygrain_tests::reference::{Reference, Size};
 
@@ -30,6 +30,8 @@ const RUNS: usize = 15;
 const REPEATED: usize = 9;
 /// See [`REPEATED`].
 const ENOUGH: Duration = Duration::from_millis(50);
+/// Processes that measure planning.
+const COLD_RUNS: usize = 5;
 /// Runs of the export and of the copy.
 const WRITES: usize = 3;
 
@@ -41,6 +43,8 @@ fn main() {
     match words.as_slice() {
         ["child", "export", warehouse, inputs @ ..] => runtime.block_on(child_export(warehouse, inputs)),
         ["child", "copy", input, output] => runtime.block_on(child_copy(input, output)),
+        ["child", "planning", name] => runtime.block_on(child_planning(name)),
+        ["planning"] => runtime.block_on(planning()),
         ["data"] => drop(data::input(0)),
         ["write"] => write(),
         ["read"] => runtime.block_on(read()),
@@ -50,7 +54,7 @@ fn main() {
             write();
             runtime.block_on(read());
         }
-        other => say(&format!("nothing is called {other:?}: read, write, or neither for both")),
+        other => say(&format!("nothing is called {other:?}: read, write, planning, or nothing for the first two")),
     }
 }
 
@@ -60,13 +64,17 @@ fn say(line: &str) {
 
 /// Time and peak memory of one run in a process of its own.
 fn child(arguments: &[String]) -> (f64, u64) {
+    let numbers = numbers(arguments);
+    (numbers[0], numbers[1] as u64)
+}
+
+/// What a process of its own measured.
+fn numbers(arguments: &[String]) -> Vec<f64> {
     let program = std::env::current_exe().expect("this program");
     let output = Command::new(program).arg("child").args(arguments).output().expect("a child process");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let mut words = text.split_whitespace();
-    let mut number = || words.next().and_then(|word| word.parse::<f64>().ok()).expect("a number");
-    (number(), number() as u64)
+    text.split_whitespace().map(|word| word.parse().expect("a number")).collect()
 }
 
 async fn child_export(warehouse: &str, inputs: &[&str]) {
@@ -80,6 +88,41 @@ async fn child_export(warehouse: &str, inputs: &[&str]) {
 async fn child_copy(input: &str, output: &str) {
     let ((), time) = timed(engines::copy(Path::new(input), Path::new(output))).await;
     say(&format!("{} {}", time.as_secs_f64() * 1e3, peak_resident_mib()));
+}
+
+async fn child_planning(name: &str) {
+    let (shape, ..) = planning::TABLES.into_iter().find(|(shape, ..)| shape.name == name).expect("a table's name");
+    let got = planning::measure(&shape, &shape.warehouse().await).await;
+    say(&format!("{} {} {} {} {}", got.cold, got.warm, got.statement, got.resident, got.files));
+}
+
+async fn planning() {
+    say("\n## Planning one day\n");
+    say("| files | days | manifests | files of the day | cold ms | wanted | warm ms | wanted | statement, warm, ms | resident MiB |");
+    say("|---|---|---|---|---|---|---|---|---|---|");
+    for (shape, cold, warm) in planning::TABLES {
+        shape.warehouse().await;
+        let mut runs: Vec<Vec<f64>> = Vec::new();
+        for _ in 0..COLD_RUNS {
+            runs.push(numbers(&["planning".to_owned(), shape.name.to_owned()]));
+        }
+        let middle = |at: usize| {
+            let mut values: Vec<f64> = runs.iter().map(|run| run[at]).collect();
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        let manifests = format!("{}, {}", shape.manifests(), if shape.scattered { "all days each" } else { "a day each" });
+        say(&format!(
+            "| {} | {} | {manifests} | {:.0} | {:.1} | ≤ {cold} | {:.2} | ≤ {warm} | {:.1} | {:.0} |",
+            shape.files(),
+            shape.days,
+            middle(4),
+            middle(0),
+            middle(1),
+            middle(2),
+            middle(3) / 1024.0
+        ));
+    }
 }
 
 fn text(path: &Path) -> String {

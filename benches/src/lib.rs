@@ -5,3 +5,5 @@
 pub mod data;
 pub mod engines;
 pub mod measure;
+pub mod planning;
+pub mod synthetic;

@@ -29,7 +29,16 @@ pub async fn timed<T>(work: impl Future<Output = T>) -> (T, Duration) {
 
 /// The most memory that this process has had resident, in MiB.
 pub fn peak_resident_mib() -> u64 {
+    status_kib("VmHWM:") / 1024
+}
+
+/// The memory that this process has resident now, in KiB.
+pub fn resident_kib() -> u64 {
+    status_kib("VmRSS:")
+}
+
+fn status_kib(name: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or_default() / 1024
+    let line = status.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()).unwrap_or_default()
 }

@@ -175,7 +175,13 @@ impl Producer<'_> {
             .collect();
         let read: Vec<Arc<Manifest>> = futures::stream::iter(read).buffered(READ_AHEAD).try_collect().await?;
         let Some((schema, spec)) = self.common_ground(manifests, &read) else { return Ok(None) };
-        let live = || read.iter().flat_map(|manifest| manifest.entries.iter()).filter(|entry| entry.is_live());
+        let mut entries = Vec::new();
+        for manifest in &read {
+            for at in manifest.live() {
+                entries.push(manifest.entry(at)?);
+            }
+        }
+        let live = || entries.iter();
         if live().any(|entry| entry.file_sequence_number.is_none()) {
             return Ok(None);
         }
@@ -199,9 +205,9 @@ impl Producer<'_> {
         let spec = self.metadata.partition_spec_by_id(manifests.first()?.partition_spec_id)?;
         // A spec's source column may have been dropped since: then the newest manifest's schema has it.
         let current = self.metadata.current_schema();
-        let schema = if spec.partition_type(current).is_ok() { current } else { &read.first()?.schema };
+        let schema = if spec.partition_type(current).is_ok() { current } else { read.first()?.schema() };
         let wanted = tuple_types(spec, schema)?;
-        let same = read.iter().all(|manifest| tuple_types(&manifest.spec, &manifest.schema).as_ref() == Some(&wanted));
+        let same = read.iter().all(|manifest| tuple_types(manifest.spec(), manifest.schema()).as_ref() == Some(&wanted));
         same.then(|| (Arc::clone(schema), Arc::clone(spec)))
     }
 

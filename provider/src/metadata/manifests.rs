@@ -7,14 +7,11 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::common::runtime::SpawnedTask;
-use iceberg::spec::{
-    FormatVersion, Manifest as RawManifest, ManifestContentType, ManifestEntryRef, ManifestFile, ManifestList,
-    ManifestStatus, Snapshot, TableMetadata,
-};
+use iceberg::spec::{ManifestFile, Snapshot, TableMetadata};
 
-use super::avro;
 use super::cache::Cache;
-use super::{Entry, Fetched, Manifest, Relocation, fetch};
+use super::layout::Layouts;
+use super::{Entry, Fetched, List, Manifest, Relocation, fetch};
 use crate::error::{Code, Error, Result};
 use crate::storage::Stores;
 
@@ -24,6 +21,7 @@ use crate::storage::Stores;
 pub struct Manifests {
     stores: Stores,
     cache: Arc<Cache<Key, Value>>,
+    layouts: Arc<Layouts>,
     relocation: Option<Relocation>,
 }
 
@@ -31,20 +29,20 @@ pub struct Manifests {
 /// a table that was upgraded to version 3 has lists without them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
-    path: String,
+    path: Arc<str>,
     first_row_id: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 enum Value {
-    List(Arc<Vec<ManifestFile>>),
+    List(Arc<List>),
     Manifest(Arc<Manifest>),
 }
 
 impl Manifests {
-    /// A cache over `stores` that holds at most `limit` bytes.
+    /// A cache over `stores` that holds at most `limit` bytes: those of decoded manifests in their compact form.
     pub fn new(stores: Stores, limit: usize) -> Self {
-        Manifests { stores, cache: Arc::new(Cache::new(limit)), relocation: None }
+        Manifests { stores, cache: Arc::new(Cache::new(limit)), layouts: Arc::default(), relocation: None }
     }
 
     /// The same cache for a table that was moved.
@@ -54,13 +52,16 @@ impl Manifests {
     }
 
     /// The manifests of a snapshot; `snapshot_id: None` means no snapshot: none.
-    pub async fn list(&self, metadata: &TableMetadata, snapshot_id: Option<i64>) -> Result<Arc<Vec<ManifestFile>>> {
+    pub async fn list(&self, metadata: &TableMetadata, snapshot_id: Option<i64>) -> Result<Arc<List>> {
         Ok(self.list_counted(metadata, snapshot_id).await?.0)
     }
 
-    /// The entries of a manifest, deleted ones included.
-    pub async fn entries(&self, metadata: &TableMetadata, manifest: &ManifestFile) -> Result<Arc<Vec<Entry>>> {
-        Ok(self.entries_counted(metadata, manifest).await?.0)
+    /// The entries of a manifest, deleted ones included, with everything their records hold.
+    ///
+    /// # Errors
+    /// As [`Manifests::manifest_counted`], and `manifest_corrupt` for a record that lacks what every record has.
+    pub async fn entries(&self, metadata: &TableMetadata, manifest: &ManifestFile) -> Result<Vec<Entry>> {
+        self.manifest_counted(metadata, manifest).await?.0.entries()
     }
 
     /// [`Manifests::list`], and what it asked of the store.
@@ -71,7 +72,7 @@ impl Manifests {
         &self,
         metadata: &TableMetadata,
         snapshot_id: Option<i64>,
-    ) -> Result<(Arc<Vec<ManifestFile>>, Fetched)> {
+    ) -> Result<(Arc<List>, Fetched)> {
         let Some(id) = snapshot_id else { return Ok((Arc::default(), Fetched::default())) };
         let snapshot = metadata.snapshot_by_id(id).ok_or_else(|| {
             Error::new(Code::InvalidArgument, "the table has no such snapshot")
@@ -83,32 +84,23 @@ impl Manifests {
         let mut fetched = Fetched::default();
         let load = async {
             let bytes = self.get(path, &mut fetched).await?;
-            let weight = list_weight(&bytes);
-            let manifests = decode(path, bytes, |bytes| read_list(&bytes)).await?;
-            check_not_emptied(snapshot, &manifests)?;
-            Ok((Value::List(Arc::new(manifests)), weight))
+            let list = decode(path, bytes, |bytes| List::read(&bytes)).await?;
+            check_not_emptied(snapshot, &list)?;
+            let weight = list.weight();
+            Ok((Value::List(Arc::new(list)), weight))
         };
-        let key = Key { path: path.to_owned(), first_row_id: None };
+        let key = Key { path: path.into(), first_row_id: None };
         match self.cache.get_or_load(&key, load).await? {
             Value::List(manifests) => Ok((manifests, fetched)),
             Value::Manifest(_) => Err(corrupt(path, "it is a manifest and named as a manifest list")),
         }
     }
 
-    /// [`Manifests::entries`], and what it asked of the store.
+    /// A manifest, and what reading it asked of the store.
     ///
     /// # Errors
-    /// `manifest_corrupt` if the manifest is missing, shorter than its list says or cannot be read.
-    pub async fn entries_counted(
-        &self,
-        metadata: &TableMetadata,
-        manifest: &ManifestFile,
-    ) -> Result<(Arc<Vec<Entry>>, Fetched)> {
-        let (read, fetched) = self.manifest_counted(metadata, manifest).await?;
-        Ok((Arc::clone(&read.entries), fetched))
-    }
-
-    /// A manifest with the schema and spec it was written under, and what it asked of the store.
+    /// `manifest_corrupt` if the manifest is missing, shorter than its list says or cannot be read; `not_supported` if it
+    /// is encrypted.
     pub async fn manifest_counted(
         &self,
         metadata: &TableMetadata,
@@ -132,12 +124,12 @@ impl Manifests {
                 let lengths = format!("it has {} bytes and should have {}", bytes.len(), manifest.manifest_length);
                 return Err(corrupt(path, lengths));
             }
-            let file = manifest.clone();
-            let read = decode(path, bytes, move |bytes| read_manifest(&bytes, &file)).await?;
-            let weight = read.entries.iter().map(entry_weight).sum::<usize>() + size_of::<Manifest>();
+            let (file, layouts, at) = (manifest.clone(), Arc::clone(&self.layouts), path.to_owned());
+            let read = decode(path, bytes, move |bytes| Manifest::read(&bytes, &at, &file, &layouts)).await?;
+            let weight = read.weight();
             Ok((Value::Manifest(Arc::new(read)), weight))
         };
-        let key = Key { path: path.to_owned(), first_row_id: manifest.first_row_id };
+        let key = Key { path: path.into(), first_row_id: manifest.first_row_id };
         match self.cache.get_or_load(&key, load).await? {
             Value::Manifest(read) => Ok((read, fetched)),
             Value::List(_) => Err(corrupt(path, "it is a manifest list and named as a manifest")),
@@ -156,7 +148,7 @@ impl Manifests {
     }
 }
 
-fn corrupt(path: &str, reason: impl std::fmt::Display) -> Error {
+pub(super) fn corrupt(path: &str, reason: impl std::fmt::Display) -> Error {
     Error::new(Code::ManifestCorrupt, "a manifest of the table cannot be read")
         .with("file", path)
         .with("reason", reason)
@@ -178,19 +170,6 @@ async fn decode<T: Send + 'static>(
     }
 }
 
-fn read_list(bytes: &[u8]) -> Result<Vec<ManifestFile>, String> {
-    let checked = avro::check(bytes)?;
-    // What the list itself holds decides: a table that was upgraded keeps the lists of its old snapshots.
-    let has = |name: &str| checked.fields.iter().any(|field| field == name);
-    let version = match (has("sequence_number"), has("first_row_id")) {
-        (_, true) => FormatVersion::V3,
-        (true, false) => FormatVersion::V2,
-        (false, false) => FormatVersion::V1,
-    };
-    let list = ManifestList::parse_with_version(&checked.bytes, version).map_err(|e| e.to_string())?;
-    Ok(list.consume_entries().into_iter().collect())
-}
-
 /// A list that was cut between its header and its only block reads as a snapshot without files.
 fn check_not_emptied(snapshot: &Snapshot, manifests: &[ManifestFile]) -> Result<()> {
     let files = snapshot.summary().additional_properties.get("total-data-files").and_then(|n| n.parse::<u64>().ok());
@@ -201,81 +180,4 @@ fn check_not_emptied(snapshot: &Snapshot, manifests: &[ManifestFile]) -> Result<
         )),
         _ => Ok(()),
     }
-}
-
-fn read_manifest(bytes: &[u8], file: &ManifestFile) -> Result<Manifest, String> {
-    let checked = avro::check(bytes)?;
-    let (entries, metadata) = RawManifest::parse_avro(&checked.bytes).map_err(|e| e.to_string())?.into_parts();
-    let mut row_ids = RowIds::of(file);
-    let entries = entries.into_iter().map(|entry| inherit(entry, file, &mut row_ids)).collect::<Result<Vec<_>, _>>()?;
-    Ok(Manifest { entries: Arc::new(entries), schema: metadata.schema, spec: metadata.partition_spec })
-}
-
-/// Fills what an entry inherits from its manifest (table specification, "Sequence number inheritance").
-fn inherit(entry: ManifestEntryRef, manifest: &ManifestFile, row_ids: &mut RowIds) -> Result<Entry, String> {
-    let inherits = entry.status == ManifestStatus::Added || manifest.sequence_number == 0;
-    let inherited = inherits.then_some(manifest.sequence_number);
-    let sequence_number = entry
-        .sequence_number
-        .or(inherited)
-        .ok_or_else(|| format!("the entry of {} has no sequence number and is not an added one", entry.file_path()))?;
-    Ok(Entry {
-        status: entry.status,
-        snapshot_id: entry.snapshot_id.unwrap_or(manifest.added_snapshot_id),
-        sequence_number,
-        file_sequence_number: entry.file_sequence_number.or(inherited),
-        first_row_id: row_ids.assign(&entry)?,
-        spec_id: manifest.partition_spec_id,
-        file: Arc::unwrap_or_clone(entry).data_file,
-    })
-}
-
-/// One entry alone.
-#[cfg(test)]
-pub(super) fn inherited(entry: ManifestEntryRef, manifest: &ManifestFile) -> Result<Entry, String> {
-    inherit(entry, manifest, &mut RowIds::of(manifest))
-}
-
-/// Assigns row ids in file order (table specification, "First row ID inheritance"): to live data files that have none,
-/// counting on from the manifest's own. A manifest without one has none to give, and what its entries claim is void.
-struct RowIds(Option<i64>);
-
-impl RowIds {
-    fn of(manifest: &ManifestFile) -> Self {
-        let is_data = manifest.content == ManifestContentType::Data;
-        RowIds(manifest.first_row_id.filter(|_| is_data).and_then(|id| i64::try_from(id).ok()))
-    }
-
-    fn assign(&mut self, entry: &ManifestEntryRef) -> Result<Option<i64>, String> {
-        let Some(next) = self.0 else { return Ok(None) };
-        let own = entry.data_file.first_row_id();
-        if own.is_some() || entry.status == ManifestStatus::Deleted {
-            return Ok(own);
-        }
-        let rows = i64::try_from(entry.record_count()).ok();
-        let after = rows.and_then(|rows| next.checked_add(rows));
-        self.0 = Some(after.ok_or_else(|| format!("row ids overflow at {}", entry.file_path()))?);
-        Ok(Some(next))
-    }
-}
-
-/// Roughly what the entries of a list take in memory: they are little but text, stored as it is.
-fn list_weight(bytes: &Bytes) -> usize {
-    bytes.len() * 4
-}
-
-/// Roughly what an entry takes in memory.
-fn entry_weight(entry: &Entry) -> usize {
-    let file = &entry.file;
-    let counts = file.column_sizes().len()
-        + file.value_counts().len()
-        + file.null_value_counts().len()
-        + file.nan_value_counts().len();
-    let bounds = file.lower_bounds().len() + file.upper_bounds().len();
-    // A hash map keeps an eighth of its room free at least, and a control byte an entry.
-    size_of::<Entry>()
-        + file.file_path().len()
-        + counts * (size_of::<(i32, u64)>() + 4)
-        + bounds * (size_of::<(i32, iceberg::spec::Datum)>() + 32)
-        + size_of_val(file.partition().fields())
 }

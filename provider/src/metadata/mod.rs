@@ -2,35 +2,44 @@
 //!
 //! ```text
 //! directory ─ hint, probe, list ─▶ vN.metadata.json ─▶ snapshot ─▶ manifest list ─▶ manifests ─▶ entries
-//!               open                  parse                           Manifests: each read once
+//!               open                  parse                     list, manifest: each read once     record
 //! ```
 
+#[cfg(test)]
+mod agreement;
 mod avro;
 mod cache;
+mod ids;
+mod layout;
+mod list;
+mod manifest;
 mod manifests;
 mod open;
 mod parse;
 mod parsed;
+mod record;
 mod relocate;
 #[cfg(test)]
 mod tests;
 mod write;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use iceberg::spec::{DataFile, ManifestStatus, PartitionSpec, SchemaRef};
+use iceberg::spec::{DataFile, ManifestStatus};
 use object_store::ObjectStoreExt;
 
 use crate::error::Result;
 use crate::storage::Stores;
 
+pub use list::{List, Summaries};
+pub use manifest::Manifest;
 pub use manifests::Manifests;
 pub use open::open;
 pub use parse::parse;
 pub use parsed::Parsed;
+pub use record::{Brief, ColumnMetrics};
 pub use relocate::Relocation;
-pub(crate) use write::{ManifestTarget, NewEntry, NewList, encoded_size, rebuild, write_list, write_manifest};
+pub(crate) use write::encoded_size;
+pub use write::{ManifestTarget, NewEntry, NewList, WrittenList, rebuild, write_list, write_manifest};
 
 /// One entry of a manifest, with everything inherited that the specification says is inherited.
 #[derive(Clone, Debug)]
@@ -51,17 +60,6 @@ impl Entry {
     pub fn is_live(&self) -> bool {
         self.status != ManifestStatus::Deleted
     }
-}
-
-/// A manifest as it was read.
-#[derive(Clone, Debug)]
-pub struct Manifest {
-    /// In file order, deleted ones included.
-    pub entries: Arc<Vec<Entry>>,
-    /// The schema the manifest was written under. Bounds of columns it does not have were dropped.
-    pub schema: SchemaRef,
-    /// The spec the manifest was written under; its field names are as Avro wants them.
-    pub spec: PartitionSpec,
 }
 
 /// What a read asked of the store; zero when it was answered from memory.

@@ -1,6 +1,7 @@
 //! Opening by path, and manifests that are not what they should be.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use iceberg::spec::{
     DataContentType, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestContentType, ManifestFile,
@@ -79,6 +80,28 @@ async fn what_is_not_a_table_is_said_to_be_none() {
     assert_eq!(gone.code(), Code::UnknownTable);
 }
 
+/// What a list says of a manifest.
+pub(super) fn manifest_file() -> ManifestFile {
+    ManifestFile {
+        manifest_path: MANIFEST.to_owned(),
+        manifest_length: 0,
+        partition_spec_id: 0,
+        content: ManifestContentType::Data,
+        sequence_number: 3,
+        min_sequence_number: 1,
+        added_snapshot_id: 5,
+        added_files_count: None,
+        existing_files_count: None,
+        deleted_files_count: None,
+        added_rows_count: None,
+        existing_rows_count: None,
+        deleted_rows_count: None,
+        partitions: None,
+        key_metadata: None,
+        first_row_id: None,
+    }
+}
+
 struct Written {
     stores: Stores,
     metadata: TableMetadata,
@@ -120,7 +143,7 @@ async fn written(spec_name: &str, days: impl IntoIterator<Item = i32>) -> Writte
 impl Written {
     async fn read(&self) -> Result<Vec<Entry>> {
         let manifests = Manifests::new(self.stores.clone(), 1 << 20);
-        Ok(manifests.entries(&self.metadata, &self.manifest).await?.to_vec())
+        manifests.entries(&self.metadata, &self.manifest).await
     }
 }
 
@@ -138,23 +161,6 @@ async fn entries_inherit_from_their_manifest() {
     assert_eq!(written.read().await.unwrap_err().code(), Code::ManifestCorrupt);
     written.manifest.content = ManifestContentType::Deletes;
     assert_eq!(inherited(written.read().await.unwrap())[0].3, None);
-}
-
-#[tokio::test]
-async fn only_added_entries_inherit_a_sequence_number() {
-    let written = written("ts_day", [1]).await;
-    let file = written.read().await.unwrap().remove(0).file;
-    let entry =
-        |status| Arc::new(iceberg::spec::ManifestEntry::builder().status(status).data_file(file.clone()).build());
-    let inherited = |status, manifest: &ManifestFile| {
-        manifests::inherited(entry(status), manifest).map(|entry| (entry.sequence_number, entry.file_sequence_number))
-    };
-    let mut manifest = written.manifest;
-    assert_eq!(inherited(ManifestStatus::Added, &manifest), Ok((3, Some(3))));
-    assert!(inherited(ManifestStatus::Existing, &manifest).unwrap_err().contains("no sequence number"));
-    // Manifests of format version 1: all is as old as can be.
-    manifest.sequence_number = 0;
-    assert_eq!(inherited(ManifestStatus::Existing, &manifest), Ok((0, Some(0))));
 }
 
 #[tokio::test]
@@ -192,7 +198,7 @@ async fn row_ids_are_given_to_live_files_without_one_in_file_order() {
 async fn a_manifest_is_fetched_once_and_counted() {
     let written = written("ts_day", 0..50).await;
     let manifests = Manifests::new(written.stores.clone(), 1 << 20);
-    let reads = (0..4).map(|_| manifests.entries_counted(&written.metadata, &written.manifest));
+    let reads = (0..4).map(|_| manifests.manifest_counted(&written.metadata, &written.manifest));
     let reads = futures::future::try_join_all(reads).await.unwrap();
     let fetched: Vec<_> = reads.into_iter().map(|(_, fetched)| fetched).collect();
     let once = Fetched { requests: 1, bytes: written.bytes.len() as u64 };

@@ -19,18 +19,18 @@ use crate::storage::Stores;
 
 /// Where a manifest goes, and under what it is written.
 #[derive(Clone, Debug)]
-pub(crate) struct ManifestTarget<'a> {
-    pub(crate) stores: &'a Stores,
-    pub(crate) location: String,
-    pub(crate) version: FormatVersion,
-    pub(crate) snapshot_id: i64,
-    pub(crate) schema: &'a SchemaRef,
-    pub(crate) spec: &'a PartitionSpec,
+pub struct ManifestTarget<'a> {
+    pub stores: &'a Stores,
+    pub location: String,
+    pub version: FormatVersion,
+    pub snapshot_id: i64,
+    pub schema: &'a SchemaRef,
+    pub spec: &'a PartitionSpec,
 }
 
 /// An entry to write.
 #[derive(Debug)]
-pub(crate) enum NewEntry<'a> {
+pub enum NewEntry<'a> {
     /// A file that this snapshot adds: its sequence numbers and row ids are inherited.
     Added(&'a DataFile),
     /// A live file of an earlier snapshot: everything it inherited is written out.
@@ -38,7 +38,7 @@ pub(crate) enum NewEntry<'a> {
 }
 
 /// Writes one data manifest.
-pub(crate) async fn write_manifest<'a>(
+pub async fn write_manifest<'a>(
     target: ManifestTarget<'_>,
     entries: impl IntoIterator<Item = NewEntry<'a>>,
 ) -> Result<ManifestFile> {
@@ -80,26 +80,26 @@ pub(crate) async fn write_manifest<'a>(
 
 /// A manifest list to write.
 #[derive(Debug)]
-pub(crate) struct NewList<'a> {
-    pub(crate) stores: &'a Stores,
-    pub(crate) location: String,
-    pub(crate) version: FormatVersion,
-    pub(crate) snapshot_id: i64,
-    pub(crate) parent_snapshot_id: Option<i64>,
-    pub(crate) sequence_number: i64,
+pub struct NewList<'a> {
+    pub stores: &'a Stores,
+    pub location: String,
+    pub version: FormatVersion,
+    pub snapshot_id: i64,
+    pub parent_snapshot_id: Option<i64>,
+    pub sequence_number: i64,
     /// The table's next row id; what the list assigns counts on from here.
-    pub(crate) next_row_id: u64,
+    pub next_row_id: u64,
 }
 
 /// What a list assigned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WrittenList {
+pub struct WrittenList {
     /// Row ids given to manifests that had none (format version 3).
-    pub(crate) assigned_rows: u64,
+    pub assigned_rows: u64,
 }
 
 /// Writes the manifest list of a snapshot, in the order of `manifests`.
-pub(crate) async fn write_list(list: NewList<'_>, manifests: Vec<ManifestFile>) -> Result<WrittenList> {
+pub async fn write_list(list: NewList<'_>, manifests: Vec<ManifestFile>) -> Result<WrittenList> {
     let failed = |e: iceberg::Error| {
         Error::new(Code::Internal, "a manifest list cannot be encoded").with("file", &list.location).with("cause", e)
     };
@@ -157,7 +157,7 @@ fn promoted(bounds: &HashMap<i32, Datum>, schema: &Schema) -> HashMap<i32, Datum
 }
 
 /// Copies a file, changed by `change`.
-pub(crate) fn rebuild(file: &DataFile, change: impl FnOnce(&mut DataFileBuilder)) -> Result<DataFile> {
+pub fn rebuild(file: &DataFile, change: impl FnOnce(&mut DataFileBuilder)) -> Result<DataFile> {
     let mut builder = DataFileBuilder::default();
     builder
         .content(file.content_type())

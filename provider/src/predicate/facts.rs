@@ -1,5 +1,7 @@
 //! What do a manifest's numbers tell of a column?
 
+use std::collections::HashMap;
+
 use iceberg::spec::{DataFile, Datum, FieldSummary, Literal, PrimitiveType};
 
 use super::Value;
@@ -21,24 +23,31 @@ pub struct Facts {
 
 /// What a data file's metrics tell of the column `field_id`, which now has type `ty`; `rows` is the file's record count
 /// (before deletes).
+pub fn facts_of_file(file: &DataFile, field_id: i32, ty: &PrimitiveType, rows: u64) -> Facts {
+    let bounds = (file.lower_bounds().get(&field_id), file.upper_bounds().get(&field_id));
+    let count = |counts: &HashMap<i32, u64>| counts.get(&field_id).copied();
+    facts_of_metrics(bounds, count(file.null_value_counts()), count(file.nan_value_counts()), ty, rows)
+}
+
+/// What the metrics of one column of a data file tell: lower and upper bound, null count and NaN count, where there are
+/// any; the column now has type `ty`, and the file `rows` rows (before deletes).
 ///
 /// A column without metrics (a file from before the column, metrics switched off) is not known at all. Bounds of a uuid are
 /// not used: writers that order uuids as signed numbers wrote bounds that values lie outside of (apache/iceberg #14216).
 ///
 /// Source: Iceberg specification, "Data File Fields", "Bounds for Primitive types".
-pub fn facts_of_file(file: &DataFile, field_id: i32, ty: &PrimitiveType, rows: u64) -> Facts {
+pub fn facts_of_metrics(
+    (lower, upper): (Option<&Datum>, Option<&Datum>),
+    nulls: Option<u64>,
+    nans: Option<u64>,
+    ty: &PrimitiveType,
+    rows: u64,
+) -> Facts {
     let bound = |datum: Option<&Datum>| match ty {
         PrimitiveType::Uuid => None,
         _ => datum.and_then(|datum| Value::from_datum(datum, ty)),
     };
-    Facts {
-        lower: bound(file.lower_bounds().get(&field_id)),
-        upper: bound(file.upper_bounds().get(&field_id)),
-        nulls: file.null_value_counts().get(&field_id).copied(),
-        nans: file.nan_value_counts().get(&field_id).copied(),
-        rows: Some(rows),
-        float: is_float(ty),
-    }
+    Facts { lower: bound(lower), upper: bound(upper), nulls, nans, rows: Some(rows), float: is_float(ty) }
 }
 
 /// What a partition tuple tells of one of its fields, of type `ty` (the transform's result type): one row, whose value is

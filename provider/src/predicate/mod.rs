@@ -21,7 +21,7 @@ mod tests;
 mod value;
 
 pub use convert::{convert, convert_conjuncts};
-pub use facts::{Facts, facts_of_file, facts_of_partition, facts_of_summary};
+pub use facts::{Facts, facts_of_file, facts_of_metrics, facts_of_partition, facts_of_summary};
 pub use project::{project, project_strict};
 pub use value::{Value, Values};
 

@@ -14,13 +14,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures::stream::{StreamExt, TryStreamExt, iter};
-use iceberg::spec::{DataFile, Datum, ManifestContentType, ManifestFile, PrimitiveLiteral, Struct};
+use iceberg::spec::{DataFile, Datum, ManifestContentType, PrimitiveLiteral, Struct};
 
 use super::deletes::{DeleteFile, Deletes, Kind};
-use super::plan::{MANIFESTS_AT_ONCE, Projections, count_live, read};
+use super::manifests::{MANIFESTS_AT_ONCE, Projections, count_live, read};
+use super::object::Places;
 use super::{Ledger, Task, View, facts};
 use crate::error::Result;
-use crate::metadata::Entry;
+use crate::metadata::{Entry, List};
 use crate::observe::Reason;
 use crate::predicate::Facts;
 
@@ -31,16 +32,17 @@ const FILE_PATH: i32 = i32::MAX - 101;
 pub(super) async fn attach(
     view: &View,
     specs: &Projections,
-    manifests: &[ManifestFile],
+    manifests: &List,
     tasks: &mut [Task],
     ledger: &mut Ledger,
 ) -> Result<()> {
-    let oldest = tasks.iter().map(|task| task.entry().sequence_number).min();
+    let oldest = tasks.iter().map(Task::sequence_number).min();
     let mut kept = Vec::new();
-    for manifest in manifests.iter().filter(|m| m.content == ManifestContentType::Deletes) {
+    let deletes = manifests.iter().enumerate().filter(|(_, m)| m.content == ManifestContentType::Deletes);
+    for (place, manifest) in deletes {
         // No entry is newer than the manifest that holds it.
         let recent = oldest.is_some_and(|oldest| oldest <= manifest.sequence_number);
-        if recent && specs.may_delete(view, manifest, tasks) {
+        if recent && specs.may_delete(view, (place, manifest), tasks) {
             kept.push(manifest);
         } else {
             let files = count_live(view, manifest, ledger).await?;
@@ -52,12 +54,13 @@ pub(super) async fn attach(
     }
     let reads: Vec<_> = kept.into_iter().map(|manifest| read(view, manifest)).collect();
     let read: Vec<_> = iter(reads).buffered(MANIFESTS_AT_ONCE).try_collect().await?;
-    let mut index = Index::default();
-    for (manifest, entries, fetched) in read {
+    let (mut index, mut places) = (Index::default(), Places::of(view));
+    for (manifest, fetched) in read {
         ledger.fetched(fetched);
-        for (at, entry) in entries.iter().enumerate().filter(|(_, entry)| entry.is_live()) {
-            if specs.may_hold(manifest, entry.file.partition()) {
-                index.add(view, &entries, at)?;
+        let may_hold = specs.may_hold(&manifest);
+        for at in manifest.live() {
+            if manifest.tuple_of(at).and_then(|tuple| may_hold.get(tuple)).is_none_or(|may| *may) {
+                index.add(view, DeleteFile::new(manifest.entry(at)?, &mut places)?)?;
             } else {
                 ledger.delete_files.skip(Reason::Partition, 1);
             }
@@ -95,8 +98,7 @@ struct Index {
 }
 
 impl Index {
-    fn add(&mut self, view: &View, entries: &Arc<Vec<Entry>>, at: usize) -> Result<()> {
-        let delete = DeleteFile::new(entries, at, &view.env.stores, view.relocate.as_ref())?;
+    fn add(&mut self, view: &View, delete: DeleteFile) -> Result<()> {
         let (number, file) = (self.files.len(), delete.file());
         match &delete.kind {
             Kind::Vector { .. } => {
@@ -109,13 +111,13 @@ impl Index {
             }
             Kind::Positions => match only_path(file) {
                 Some(path) => self.paths.entry(path).or_default().push(number),
-                None => self.positions.entry(partition(delete.entry())).or_default().push(number),
+                None => self.positions.entry(partition_of(delete.entry())).or_default().push(number),
             },
             Kind::Equality { .. } => {
                 let spec = view.metadata.partition_spec_by_id(delete.entry().spec_id);
                 match spec.is_some_and(|spec| spec.is_unpartitioned()) {
                     true => self.global.push(number),
-                    false => self.equality.entry(partition(delete.entry())).or_default().push(number),
+                    false => self.equality.entry(partition_of(delete.entry())).or_default().push(number),
                 }
             }
         }
@@ -125,13 +127,13 @@ impl Index {
 
     /// The delete files that apply to a data file.
     fn of(&mut self, view: &View, task: &Task) -> Result<Deletes> {
-        let (path, partition) = (task.file().file_path(), partition(task.entry()));
+        let (path, partition) = (task.file_path(), partition(task.spec_id(), task.partition()));
         let in_scope = |by: &HashMap<Partition, Vec<usize>>| by.get(&partition).cloned().unwrap_or_default();
         let vector = self.vectors.get(path).copied();
         let positions = [self.paths.get(path).cloned().unwrap_or_default(), in_scope(&self.positions)].concat();
         let equality = [in_scope(&self.equality), self.global.clone()].concat();
 
-        let age = task.entry().sequence_number;
+        let age = task.sequence_number();
         let mut deletes = Deletes::default();
         if let Some(number) = vector {
             let judge = |file: &DeleteFile| if file.entry().sequence_number >= age { Fate::Kept } else { Fate::TooOld };
@@ -185,7 +187,7 @@ impl Index {
 
 /// A tuple in a form in which equal values are equal: columns may be widened between two manifests, and a floating point
 /// value is its bits.
-fn partition(entry: &Entry) -> Partition {
+fn partition(spec_id: i32, tuple: Option<&Struct>) -> Partition {
     let canonical = |literal: PrimitiveLiteral| {
         let double = |x: f64| PrimitiveLiteral::Long(if x.is_nan() { f64::NAN } else { x }.to_bits().cast_signed());
         match literal {
@@ -195,9 +197,12 @@ fn partition(entry: &Entry) -> Partition {
             other => other,
         }
     };
-    let tuple: &Struct = entry.file.partition();
-    let values = tuple.fields().iter().map(|value| value.as_ref()?.as_primitive_literal().map(canonical));
-    (entry.spec_id, values.collect())
+    let values = tuple.map(Struct::fields).unwrap_or_default().iter();
+    (spec_id, values.map(|value| value.as_ref()?.as_primitive_literal().map(canonical)).collect())
+}
+
+fn partition_of(entry: &Entry) -> Partition {
+    partition(entry.spec_id, Some(entry.file.partition()))
 }
 
 /// The one data file that a position delete file names: by its entry, or because both bounds of its paths are that path

@@ -11,10 +11,9 @@ use std::sync::Arc;
 
 use iceberg::spec::{DataContentType, DataFile, DataFileFormat};
 
-use super::object::{Object, Role};
+use super::object::{Object, Places, Role};
 use crate::error::{Code, Error, Result};
-use crate::metadata::{Entry, Relocation};
-use crate::storage::Stores;
+use crate::metadata::Entry;
 
 /// What a delete file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,22 +29,17 @@ pub enum Kind {
 /// A delete file, or one deletion vector of such a file, with everything its manifest says of it.
 #[derive(Clone, Debug)]
 pub struct DeleteFile {
-    entries: Arc<Vec<Entry>>,
-    at: usize,
+    entry: Entry,
     pub object: Arc<Object>,
     pub kind: Kind,
 }
 
 impl DeleteFile {
-    /// The delete file for entry `at` of a delete manifest. Refuses by name what can't be read.
-    pub(super) fn new(
-        entries: &Arc<Vec<Entry>>,
-        at: usize,
-        stores: &Stores,
-        relocate: Option<&Relocation>,
-    ) -> Result<DeleteFile> {
-        let file = &entries[at].file;
-        let object = Arc::new(Object::new(file, Role::Deletes, stores, relocate)?);
+    /// The delete file for an entry of a delete manifest. Refuses by name what can't be read.
+    pub(super) fn new(entry: Entry, places: &mut Places<'_>) -> Result<DeleteFile> {
+        let file = &entry.file;
+        let path = file.file_path().to_owned();
+        let object = Arc::new(Object::new(path, file.file_size_in_bytes(), Role::Deletes, places)?);
         let kind = kind(file, &object)?;
         let refuse = |what: String| Err(Error::new(Code::NotSupported, what).with("file", &object.location));
         if !matches!(kind, Kind::Vector { .. }) && file.file_format() != DataFileFormat::Parquet {
@@ -54,18 +48,17 @@ impl DeleteFile {
         if file.key_metadata().is_some() {
             return refuse("encrypted delete files cannot be read yet".to_owned());
         }
-        Ok(DeleteFile { entries: Arc::clone(entries), at, object, kind })
+        Ok(DeleteFile { entry, object, kind })
     }
 
     /// The manifest entry.
     pub fn entry(&self) -> &Entry {
-        // In range: `at` was an index of these entries when this was made, and they never change.
-        &self.entries[self.at]
+        &self.entry
     }
 
     /// The file as the manifest describes it.
     pub fn file(&self) -> &DataFile {
-        &self.entry().file
+        &self.entry.file
     }
 }
 

@@ -5,9 +5,10 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
-use iceberg::spec::{DataFile, FieldSummary, PartitionSpecRef, PrimitiveType, Schema, Struct, Type};
+use iceberg::spec::{DataFile, PartitionSpecRef, PrimitiveType, Schema, Struct, Type};
 
-use crate::predicate::{Facts, Value, facts_of_file, facts_of_partition, facts_of_summary};
+use crate::metadata::{ColumnMetrics, Summaries};
+use crate::predicate::{Facts, Value, facts_of_file, facts_of_metrics, facts_of_partition};
 
 /// A value as a scalar of the Arrow type `data_type`; `None` where the type can't hold it.
 pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarValue> {
@@ -45,6 +46,15 @@ pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarVal
 pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
     match primitive(schema, field) {
         Some(column) => facts_of_file(file, field, column, file.record_count()),
+        None => Facts::default(),
+    }
+}
+
+/// The same of a file of `rows` rows, from the metrics of the column alone.
+pub(crate) fn of_metrics(metrics: &ColumnMetrics, schema: &Schema, rows: u64) -> Facts {
+    let bounds = (metrics.lower.as_ref(), metrics.upper.as_ref());
+    match primitive(schema, metrics.id) {
+        Some(column) => facts_of_metrics(bounds, metrics.nulls, metrics.nans, column, rows),
         None => Facts::default(),
     }
 }
@@ -92,10 +102,14 @@ impl Partitioning {
         known.map_or_else(Facts::default, |(literal, ty)| facts_of_partition(literal.as_ref(), ty))
     }
 
-    /// The facts of a partition field in all files of a manifest, from the manifest list's summaries.
-    pub(crate) fn of_summaries(&self, summaries: &[FieldSummary], field: i32) -> Facts {
-        let known = self.at(field).and_then(|(at, ty)| Some((summaries.get(at)?, ty)));
-        known.map_or_else(Facts::default, |(summary, ty)| facts_of_summary(summary, ty))
+    /// The facts of a partition field in all files of a manifest, by its place in the manifest list.
+    pub(crate) fn of_summaries(&self, summaries: &Summaries, manifest: usize, field: i32) -> Facts {
+        self.at(field).map_or_else(Facts::default, |(at, _)| summaries.facts(manifest, at))
+    }
+
+    /// The types of the tuple's values.
+    pub(crate) fn types(&self) -> &[Option<PrimitiveType>] {
+        &self.types
     }
 
     fn at(&self, field: i32) -> Option<(usize, &PrimitiveType)> {

@@ -45,7 +45,7 @@ pub fn balance(tasks: &[Arc<Task>], partitions: usize) -> Vec<Vec<Piece>> {
 /// Cuts a file into pieces of about `share` bytes. Together they cover all of it.
 fn cut(task: &Arc<Task>, share: u64) -> Vec<Piece> {
     let whole = || vec![Piece { task: Arc::clone(task), range: None }];
-    let starts = match task.file().split_offsets() {
+    let starts = match task.split_offsets() {
         Some(offsets) if task.bytes() > share => offsets,
         _ => return whole(),
     };

@@ -11,7 +11,9 @@
 mod delete_index;
 mod deletes;
 mod facts;
+mod files;
 mod groups;
+mod manifests;
 mod object;
 mod plan;
 mod statistics;

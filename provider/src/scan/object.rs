@@ -1,10 +1,10 @@
 //! A file that a scan reads: where it is, how large, and what to call it when it can't be read.
 
-use iceberg::spec::DataFile;
-
 use crate::error::{Code, Error, Result};
 use crate::metadata::Relocation;
-use crate::storage::{Located, Stores};
+use crate::storage::{Located, Resolver};
+
+use super::View;
 
 /// What a file is to the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,6 +12,18 @@ pub enum Role {
     Data,
     /// A position delete file, an equality delete file or a file of deletion vectors.
     Deletes,
+}
+
+/// Where the files of a table are: many of them in the same few directories.
+pub(super) struct Places<'a> {
+    resolver: Resolver,
+    relocate: Option<&'a Relocation>,
+}
+
+impl<'a> Places<'a> {
+    pub(super) fn of(view: &'a View) -> Self {
+        Places { resolver: Resolver::new(&view.env.stores), relocate: view.relocate.as_ref() }
+    }
 }
 
 /// A data file or delete file in its store.
@@ -26,14 +38,14 @@ pub struct Object {
 }
 
 impl Object {
-    /// The file of a manifest entry.
-    pub(super) fn new(file: &DataFile, role: Role, stores: &Stores, relocate: Option<&Relocation>) -> Result<Object> {
-        let location = match relocate {
-            Some(relocation) => relocation.apply(file.file_path()).into_owned(),
-            None => file.file_path().to_owned(),
+    /// The file that a manifest has at `path`, `size` bytes long.
+    pub(super) fn new(path: String, size: u64, role: Role, places: &mut Places<'_>) -> Result<Object> {
+        let location = match places.relocate {
+            Some(relocation) => relocation.apply(&path).into_owned(),
+            None => path,
         };
-        let located = stores.resolve(&location)?;
-        Ok(Object { location, located, size: file.file_size_in_bytes(), role })
+        let located = places.resolver.resolve(&location)?;
+        Ok(Object { location, located, size, role })
     }
 
     /// What messages call it.

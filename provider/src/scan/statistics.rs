@@ -95,6 +95,6 @@ fn bytes(tasks: &[Arc<Task>], arrow: &ArrowSchema, projection: Option<&[usize]>)
     let ids: Vec<i32> =
         projection.iter().filter_map(|at| arrow.fields().get(*at)).filter_map(|field| field_id(field)).collect();
     let sum: u64 =
-        tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.file().column_sizes().get(id).copied())).sum();
+        tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.column_size(*id))).sum();
     usize::try_from(sum).map_or(Precision::Absent, Precision::Inexact)
 }

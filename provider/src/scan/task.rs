@@ -3,22 +3,23 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use iceberg::spec::{DataFile, PrimitiveLiteral, PrimitiveType, Schema, Transform};
+use iceberg::spec::{DataFileFormat, PrimitiveLiteral, PrimitiveType, Schema, Struct, Transform};
 
 use crate::error::{Code, Error, Result};
-use crate::metadata::{Entry, Relocation};
+use crate::metadata::{Brief, Manifest};
 use crate::predicate::{Facts, Value};
-use crate::storage::Stores;
 
 use super::deletes::Deletes;
 use super::facts::{self, Partitioning};
-use super::object::{Object, Role};
+use super::object::{Object, Places, Role};
 
 /// A data file that a scan reads, with everything its manifest says of it.
 #[derive(Clone, Debug)]
 pub struct Task {
-    entries: Arc<Vec<Entry>>,
+    manifest: Arc<Manifest>,
     at: usize,
+    /// With the metrics of the columns that the query is about.
+    brief: Brief,
     /// Where the file is read from.
     pub object: Arc<Object>,
     /// What removes rows of it.
@@ -46,46 +47,49 @@ impl Piece {
 }
 
 impl Task {
-    /// The task for entry `at` of a manifest. Refuses by name what can't be read.
+    /// The task for entry `at` of a manifest, of which `brief` was read. Refuses by name what can't be read.
     pub(super) fn new(
-        entries: &Arc<Vec<Entry>>,
-        at: usize,
+        (manifest, at): (&Arc<Manifest>, usize),
+        brief: Brief,
         partitioning: &Arc<Partitioning>,
-        stores: &Stores,
-        relocate: Option<&Relocation>,
+        places: &mut Places<'_>,
     ) -> Result<Task> {
-        let file = &entries[at].file;
-        let refuse = |what: &str| Err(Error::new(Code::NotSupported, what).with("file", file.file_path()));
-        if file.file_format() != iceberg::spec::DataFileFormat::Parquet {
-            return refuse(&format!("data files of format {} cannot be read yet", file.file_format()));
+        let refuse = |what: &str| Err(Error::new(Code::NotSupported, what).with("file", &brief.path));
+        if brief.format != DataFileFormat::Parquet {
+            return refuse(&format!("data files of format {} cannot be read yet", brief.format));
         }
-        if file.key_metadata().is_some() {
+        if brief.encrypted {
             return refuse("encrypted data files cannot be read yet");
         }
-        let object = Arc::new(Object::new(file, Role::Data, stores, relocate)?);
-        let (entries, partitioning) = (Arc::clone(entries), Arc::clone(partitioning));
-        Ok(Task { entries, at, object, deletes: Deletes::default(), partitioning })
+        let object = Arc::new(Object::new(brief.path.clone(), brief.size, Role::Data, places)?);
+        let (manifest, partitioning) = (Arc::clone(manifest), Arc::clone(partitioning));
+        Ok(Task { manifest, at, brief, object, deletes: Deletes::default(), partitioning })
     }
 
-    /// The manifest entry.
-    pub fn entry(&self) -> &Entry {
-        // In range: `at` was an index of these entries when the task was made, and they never change.
-        &self.entries[self.at]
-    }
-
-    /// The data file as the manifest describes it.
-    pub fn file(&self) -> &DataFile {
-        &self.entry().file
+    /// The file's location as the manifest has it: what delete files call it.
+    pub fn file_path(&self) -> &str {
+        &self.brief.path
     }
 
     /// Size of the file.
     pub fn bytes(&self) -> u64 {
-        self.file().file_size_in_bytes()
+        self.brief.size
+    }
+
+    /// Stored bytes of a column, where the manifest tells.
+    pub fn column_size(&self, field: i32) -> Option<u64> {
+        let asked = self.brief.columns.iter().find(|column| column.id == field);
+        asked.map_or_else(|| self.read(field)?.size, |column| column.size)
+    }
+
+    /// Where row groups start, where the manifest tells.
+    pub fn split_offsets(&self) -> Option<&[i64]> {
+        self.brief.split_offsets.as_deref()
     }
 
     /// Rows in the file, deleted ones included.
     pub fn rows(&self) -> u64 {
-        self.file().record_count()
+        self.manifest.record_count(self.at)
     }
 
     /// Rows of the file that are not deleted, where metadata alone tells: a deletion vector counts its rows, other deletes
@@ -94,14 +98,38 @@ impl Task {
         Some(self.rows().saturating_sub(self.deletes.counted()?))
     }
 
-    /// What the manifest knows of a column.
+    /// Data sequence number.
+    pub fn sequence_number(&self) -> i64 {
+        self.manifest.sequence_number(self.at)
+    }
+
+    /// The id of the spec that the file is partitioned by.
+    pub fn spec_id(&self) -> i32 {
+        self.manifest.spec_id()
+    }
+
+    /// The file's partition, in the order of that spec; `None` for no value of any field.
+    pub fn partition(&self) -> Option<&Struct> {
+        self.manifest.tuples().get(self.manifest.tuple_of(self.at)?)
+    }
+
+    /// What the manifest knows of a column. One that the query wasn't said to be about is read from the entry's record.
     pub fn facts(&self, schema: &Schema, field: i32) -> Facts {
-        facts::of_file(self.file(), schema, field)
+        let asked = self.brief.columns.iter().find(|column| column.id == field);
+        match asked {
+            Some(column) => facts::of_metrics(column, schema, self.rows()),
+            None => self.read(field).map_or_else(Facts::default, |c| facts::of_metrics(&c, schema, self.rows())),
+        }
+    }
+
+    fn read(&self, field: i32) -> Option<crate::metadata::ColumnMetrics> {
+        // The record was read before. If it couldn't be, nothing would be known.
+        self.manifest.brief(self.at, &[field]).ok()?.columns.pop()
     }
 
     /// What the partition tuple says of one of its fields.
     pub fn partition_facts(&self, field: i32) -> Facts {
-        self.partitioning.of_tuple(self.file().partition(), field)
+        self.partition().map_or_else(Facts::default, |tuple| self.partitioning.of_tuple(tuple, field))
     }
 
     /// The value that every row has in column `field` of type `column`, if the partition tuple holds it (identity
@@ -109,7 +137,7 @@ impl Task {
     pub fn constant(&self, field: i32, column: &PrimitiveType) -> Option<Option<Value>> {
         let identity = |f: &iceberg::spec::PartitionField| f.source_id == field && f.transform == Transform::Identity;
         let at = self.partitioning.spec.fields().iter().position(identity)?;
-        match self.file().partition().fields().get(at)? {
+        match self.partition()?.fields().get(at)? {
             None => Some(None),
             Some(literal) => Some(Some(Value::from_literal(&literal.as_primitive_literal()?, column)?)),
         }
@@ -117,12 +145,12 @@ impl Task {
 
     /// Orders files by the time they hold, then by when they were written: greater is newer.
     pub(super) fn age(&self) -> (i64, i64) {
-        (self.days().unwrap_or(i64::MIN), self.entry().sequence_number)
+        (self.days().unwrap_or(i64::MIN), self.sequence_number())
     }
 
     /// The first time-partition value, in days; coarse units become their first day.
     fn days(&self) -> Option<i64> {
-        self.partitioning.spec.fields().iter().zip(self.file().partition().fields()).find_map(|(field, value)| {
+        self.partitioning.spec.fields().iter().zip(self.partition()?.fields()).find_map(|(field, value)| {
             let value = match value.as_ref()?.as_primitive_literal()? {
                 PrimitiveLiteral::Int(value) => i64::from(value),
                 _ => return None,

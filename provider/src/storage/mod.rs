@@ -62,6 +62,45 @@ impl Located {
     }
 }
 
+/// Resolves many locations: those in one directory after the other share what was found of it.
+#[derive(Debug)]
+pub struct Resolver {
+    stores: Stores,
+    /// The directory of the last location, up to and with its slash, and what its files resolve to but for their names.
+    last: Option<(String, Located)>,
+}
+
+impl Resolver {
+    /// A resolver over `stores`.
+    pub fn new(stores: &Stores) -> Self {
+        Resolver { stores: stores.clone(), last: None }
+    }
+
+    /// [`Stores::resolve`].
+    ///
+    /// # Errors
+    /// As [`Stores::resolve`].
+    pub fn resolve(&mut self, location: &str) -> Result<Located> {
+        let (directory, name) = location.split_at(location.rfind('/').map_or(0, |slash| slash + 1));
+        let plain = !matches!(name, "" | "." | "..");
+        if let Some((last, at)) = &self.last
+            && plain
+            && last == directory
+            && let Ok(path) = Path::parse(format!("{}/{name}", at.path))
+        {
+            return Ok(Located { store: Arc::clone(&at.store), path, url: at.url.clone() });
+        }
+        let located = self.stores.resolve(location)?;
+        // A directory that doesn't come out as the file's path without its name is one to resolve anew each time.
+        let inside = located.path.as_ref().strip_suffix(name).and_then(|path| path.strip_suffix('/'));
+        self.last = match inside.filter(|path| plain && !path.is_empty()).map(Path::parse) {
+            Some(Ok(path)) => Some((directory.to_owned(), Located { path, ..located.clone() })),
+            _ => None,
+        };
+        Ok(located)
+    }
+}
+
 /// Every store of a process: one handle for DataFusion, for Iceberg and for us. Clones share the same stores.
 ///
 /// `file:` is served by [`LocalStore`], `memory://name` by a store of its own for each name, made when it is first

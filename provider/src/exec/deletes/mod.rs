@@ -75,7 +75,7 @@ impl DeleteFiles {
             for file in task.deletes.iter() {
                 let load = loads.entry(address(file)).or_default();
                 if file.kind == Kind::Positions {
-                    load.paths.push(task.file().file_path().to_owned());
+                    load.paths.push(task.file_path().to_owned());
                 }
             }
         }
@@ -96,7 +96,7 @@ impl DeleteFiles {
             match loaded {
                 Loaded::Positions(positions) => removal.delete(&positions),
                 Loaded::Files(positions) => {
-                    if let Some(positions) = positions.of(task.file().file_path()) {
+                    if let Some(positions) = positions.of(task.file_path()) {
                         removal.delete(positions);
                     }
                 }

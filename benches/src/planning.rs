@@ -1,0 +1,104 @@
+//! What does it cost to plan one day out of many?
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use daygrain::scan::{self, Plan, Request, View};
+use daygrain::table::IcebergTable;
+use datafusion::common::DFSchema;
+use datafusion::physical_expr::PhysicalExpr;
+use daygrain::Session;
+
+use crate::engines::{self, TABLE, THREADS};
+use crate::measure::{Times, resident_kib, timed};
+use crate::synthetic::{FIRST_DAY, Shape};
+
+/// The tables, with the milliseconds that are wanted, cold and warm.
+pub const TABLES: [(Shape, f64, f64); 3] = [
+    (Shape { name: "by-day", days: 1_000, files_a_day: 100, scattered: false }, 30.0, 2.0),
+    (Shape { name: "scattered", days: 100, files_a_day: 1_000, scattered: true }, 800.0, 30.0),
+    (Shape { name: "million", days: 1_000, files_a_day: 1_000, scattered: false }, 300.0, 5.0),
+];
+
+const WARM_RUNS: usize = 15;
+
+/// Of one table.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// Files that the day has.
+    pub files: u64,
+    /// Milliseconds of the first plan of a session, with opening the table.
+    pub cold: f64,
+    /// Milliseconds of the same plan again, the middle of some runs.
+    pub warm: f64,
+    /// Milliseconds from SQL to the physical plan when warm, the middle of some runs.
+    pub statement: f64,
+    /// KiB that became resident meanwhile.
+    pub resident: u64,
+}
+
+/// Plans one day in a new session, and again.
+pub async fn measure(shape: &Shape, warehouse: &Path) -> Measured {
+    let before = resident_kib();
+    let session = engines::daygrain(warehouse, None);
+    let day = FIRST_DAY + shape.days as i64 / 2;
+    let filter = format!(
+        "message_created_at >= to_timestamp_seconds({}) AND message_created_at < to_timestamp_seconds({})",
+        day * 86_400,
+        (day + 1) * 86_400
+    );
+    let opened_and_planned = async {
+        let view = open(&session).await;
+        let plan = plan(&view, &session, &filter).await;
+        (view, plan)
+    };
+    let ((view, first), cold) = timed(opened_and_planned).await;
+    let sql = format!("SELECT session_id, role, input_tokens FROM {TABLE} WHERE {filter}");
+    let (mut warm, mut statement) = (Times::default(), Times::default());
+    for _ in 0..WARM_RUNS {
+        let (again, time) = timed(plan(&view, &session, &filter)).await;
+        assert_eq!(again.ledger.files, first.ledger.files, "planning again finds the same");
+        warm.add(time);
+        statement.add(timed(physical(&session, &sql)).await.1);
+    }
+    assert_eq!(first.ledger.files.total(), shape.files() as u64, "every file is accounted for");
+    Measured {
+        files: first.ledger.files.kept(),
+        cold: millis(cold),
+        warm: warm.median(),
+        statement: statement.median(),
+        resident: resident_kib().saturating_sub(before),
+    }
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+async fn open(session: &Session) -> Arc<View> {
+    let provider = session.warehouse().table("main", TABLE).await.expect("the table loads").expect("the table is there");
+    let table = provider.as_any().downcast_ref::<IcebergTable>().expect("a table of ours");
+    Arc::clone(table.view())
+}
+
+async fn plan(view: &View, session: &Session, filter: &str) -> Plan {
+    let filters = [physical_filter(view, session, filter)];
+    let columns = ["session_id", "role", "input_tokens", "message_created_at"];
+    let projection: Vec<usize> =
+        columns.iter().map(|name| view.arrow.index_of(name).expect("the column is there")).collect();
+    let request = Request { filters: &filters, projection: Some(&projection), limit: None, partitions: THREADS };
+    scan::plan(view, &request).await.expect("the scan is planned")
+}
+
+fn physical_filter(view: &View, session: &Session, filter: &str) -> Arc<dyn PhysicalExpr> {
+    let schema = DFSchema::try_from(view.arrow.as_ref().clone()).expect("a schema");
+    let state = session.context().state();
+    let expr = state.create_logical_expr(filter, &schema).expect("the filter is SQL");
+    state.create_physical_expr(expr, &schema).expect("the filter is sound")
+}
+
+async fn physical(session: &Session, sql: &str) {
+    let frame = session.context().sql(sql).await.expect("the query is planned");
+    frame.create_physical_plan().await.expect("the query gets a physical plan");
+}
