@@ -98,6 +98,7 @@ fn options(settings: &Settings) -> Options {
         memory_limit: settings.memory_limit,
         threads: settings.threads.map(std::num::NonZeroUsize::get),
         read_only: settings.read_only,
+        ..Options::default()
     }
 }
 

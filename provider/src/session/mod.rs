@@ -38,8 +38,6 @@ use crate::table::{CATALOG, DEFAULT_SCHEMA, Warehouse};
 
 pub use crate::export::{ExportProgress, Exported};
 
-/// Bytes of manifests kept in memory: at about 1 kB an entry, some 64,000 data files' worth.
-const MANIFEST_CACHE: usize = 64 << 20;
 /// Bytes of Parquet footers and page indexes kept in memory.
 const FOOTER_CACHE: usize = 128 << 20;
 
@@ -52,6 +50,9 @@ pub struct Options {
     pub config: Option<String>,
     /// Tracked memory in bytes; `None` takes half of the machine's.
     pub memory_limit: Option<usize>,
+    /// Bytes of manifests kept in memory, beside the limit; `None` takes a 32nd of the limit, and 64 MiB at least. About
+    /// 1 kB a data file of a table of 20 columns.
+    pub manifest_cache: Option<usize>,
     /// Target partitions; `None` takes the number of cores.
     pub threads: Option<usize>,
     /// Refuses whatever would write.
@@ -144,7 +145,7 @@ impl Session {
             None => Registry::default(),
         };
         let catalog = Arc::new(FileCatalog::new(env.clone(), &options.warehouse)?);
-        let manifests = Manifests::new(env.stores.clone(), MANIFEST_CACHE);
+        let manifests = Manifests::new(env.stores.clone(), memory::manifest_cache(&options));
         let warehouse = Warehouse::new(Committer { catalog, manifests, env: env.clone() }, options.read_only);
         let context = SessionContext::new_with_state(state(&options, &env, &warehouse)?);
         Ok(Session(Arc::new(Inner { context, warehouse, registry })))
