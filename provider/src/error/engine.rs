@@ -248,7 +248,9 @@ mod tests {
             (DataFusionError::Internal("array_resize: failed to convert size to usize".into()), Code::QueryFailed),
             (DataFusionError::External("x".parse::<i8>().unwrap_err().into()), Code::InvalidArgument),
             (
-                DataFusionError::External(Box::new(DataFusionError::Execution("Month value '13' is out of range".into()))),
+                DataFusionError::External(Box::new(DataFusionError::Execution(
+                    "Month value '13' is out of range".into(),
+                ))),
                 Code::InvalidValue,
             ),
             (

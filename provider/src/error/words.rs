@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn a_pattern_that_does_not_compile_says_why() {
         let drawing = "regex parse error:\n    (\n    ^\nerror: unclosed group";
-        for text in [drawing.to_owned(), format!("Regular expression did not compile: Syntax(\n~~~\n{drawing}\n~~~\n)")] {
+        for text in [drawing.to_owned(), format!("Regular expression did not compile: Syntax(\n~~~\n{drawing}\n~~~\n)")]
+        {
             let error = execution(&text);
             assert_eq!(error.code(), Code::InvalidValue);
             assert_eq!(error.context(), [("cause", "unclosed group".to_owned())]);
@@ -130,8 +131,14 @@ mod tests {
     #[test]
     fn what_is_not_recognised_keeps_its_words() {
         let error = execution("map key cannot be null");
-        assert_eq!((error.code(), error.what(), error.help_text()), (Code::QueryFailed, "map key cannot be null", None));
+        assert_eq!(
+            (error.code(), error.what(), error.help_text()),
+            (Code::QueryFailed, "map key cannot be null", None)
+        );
         assert!(fault("array_resize: failed to convert size to usize").help_text().is_some());
-        assert_eq!(plan("Internal error: Function 'sum' failed to match any signature").what().find("Function"), Some(0));
+        assert_eq!(
+            plan("Internal error: Function 'sum' failed to match any signature").what().find("Function"),
+            Some(0)
+        );
     }
 }
