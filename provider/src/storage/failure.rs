@@ -3,6 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use super::paths::redact;
 use crate::error::{Code, Error, causes, code_of};
@@ -13,6 +14,9 @@ use crate::error::{Code, Error, causes, code_of};
 /// removed from every text that is kept, so that neither Display nor Debug shows a secret.
 // @spec C3
 pub fn error(location: &str, err: impl StdError + Send + Sync + 'static) -> Error {
+    if let Some(error) = in_the_way(location, &err) {
+        return error.source(Cause(redact(&format!("{err:?}"))));
+    }
     let code = code_of(&err);
     let what = match code {
         Code::FileNotFound => "no such file or object",
@@ -31,6 +35,22 @@ pub fn error(location: &str, err: impl StdError + Send + Sync + 'static) -> Erro
         .with("location", redact(location))
         .with("cause", redact(&cause))
         .source(Cause(redact(&format!("{err:?}"))))
+}
+
+/// A file where the path of a local location needs a directory.
+fn in_the_way(location: &str, err: &(dyn StdError + 'static)) -> Option<Error> {
+    let is_file = |e: &io::Error| e.kind() == io::ErrorKind::NotADirectory;
+    if !causes(err).any(|e| e.downcast_ref::<io::Error>().is_some_and(is_file)) {
+        return None;
+    }
+    let path = location.strip_prefix("file://").unwrap_or(location);
+    let file = Path::new(path).ancestors().find(|path| path.is_file())?;
+    Some(
+        Error::new(Code::StorageFailed, "a file stands where a directory is needed")
+            .with("location", redact(location))
+            .with("file", file.display())
+            .help("name another directory, or move the file away"),
+    )
 }
 
 /// A cause whose text is safe to show.
@@ -56,6 +76,17 @@ mod tests {
 
     fn generic(source: impl Into<Box<dyn StdError + Send + Sync>>) -> object_store::Error {
         object_store::Error::Generic { store: "test", source: source.into() }
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("a b");
+        std::fs::write(&file, "x").unwrap();
+        let err = error(&format!("file://{}/main/t", file.display()), generic(io::Error::from_raw_os_error(20)));
+        assert_eq!(err.code(), Code::StorageFailed);
+        assert!(err.help_text().is_some());
+        assert!(err.context().contains(&("file", file.display().to_string())), "{err}");
     }
 
     #[test]
