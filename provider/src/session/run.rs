@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source_as_provider;
+use datafusion::common::tree_node::Transformed;
+use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{LogicalPlan, TableScan};
+use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
@@ -252,25 +252,22 @@ impl Session {
     async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
         let state = self.0.context.state();
         self.prepare(&mut statement, &state).await?;
-        let logical = state.optimize(&state.statement_to_plan(statement).await?)?;
+        let (logical, tables) = told_apart(state.optimize(&state.statement_to_plan(statement).await?)?)?;
         let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
         let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
         stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
 
-        let mut reports = exec::reports(&plan);
         let mut scans = Vec::new();
-        for scan in table_scans(&logical)? {
-            let Ok(provider) = source_as_provider(&scan.source) else { continue };
-            let Some(table) = provider.as_any().downcast_ref::<IcebergTable>() else { continue };
-            let view = table.view();
-            match reports.iter().position(|report| report.table == view.name) {
-                Some(at) => scans.push(Scanned { report: reports.remove(at), from_metadata: false }),
+        for (table, filters) in tables {
+            let scanned = match exec::report_of(&plan, table.view()) {
+                Some(report) => Scanned { report, from_metadata: false },
                 // The optimiser answered this scan from the statistics of its plan.
                 None => {
-                    let report = exec::explain(view, &state, &scan.filters).await?;
-                    scans.push(Scanned { report, from_metadata: true });
+                    let report = exec::explain(table.view(), &state, &filters).await?;
+                    Scanned { report, from_metadata: true }
                 }
-            }
+            };
+            scans.push(scanned);
         }
         rows(sql::pruning_rows(&scans)?)
     }
@@ -293,15 +290,22 @@ fn lists(statement: &DfStatement) -> bool {
     ) || statement.to_string().to_ascii_lowercase().contains("information_schema")
 }
 
-fn table_scans(plan: &LogicalPlan) -> Result<Vec<TableScan>> {
-    let mut scans = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            scans.push(scan.clone());
-        }
-        Ok(TreeNodeRecursion::Continue)
+/// A plan whose scans of our tables each have a provider of their own, and those in the order of the plan, with the
+/// filters of their scans. The sides of a join may swap on the way to the physical plan.
+fn told_apart(plan: LogicalPlan) -> Result<(LogicalPlan, Vec<(Arc<IcebergTable>, Vec<Expr>)>)> {
+    let mut tables = Vec::new();
+    let plan = plan.transform_down_with_subqueries(|node| {
+        let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
+        let provider = source_as_provider(&scan.source).ok();
+        let Some(table) = provider.as_ref().and_then(|provider| provider.as_any().downcast_ref::<IcebergTable>())
+        else {
+            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
+        };
+        let table = Arc::new(table.apart());
+        tables.push((Arc::clone(&table), scan.filters.clone()));
+        Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source: provider_as_source(table), ..scan })))
     })?;
-    Ok(scans)
+    Ok((plan.data, tables))
 }
 
 /// A warning for each scan that filters and yet reads every partition of a partitioned table.
