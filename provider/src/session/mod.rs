@@ -11,6 +11,7 @@
 
 mod cooperate;
 mod memory;
+mod pruning;
 mod run;
 
 use std::sync::Arc;

@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::common::tree_node::Transformed;
-use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use futures::TryStreamExt;
 
 use super::{Running, Session, read_only};
 use crate::error::{Code, Error, Result};
 use crate::exec;
-use crate::sql::{self, Ddl, Listing, Parsed, Scanned, TableName};
+use crate::sql::{self, Ddl, Listing, Parsed, TableName};
 use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, ident};
 
 impl Session {
@@ -61,7 +58,7 @@ impl Session {
 
     /// Resolves names and literals. Tables are looked up as written; only where one is not there so are all names listed,
     /// since listing costs a request a table.
-    async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
+    pub(super) async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
         let warehouse = &self.0.warehouse;
         for name in sql::relations(statement) {
             let Ok(TableName { schema, name }) = TableName::of(&name) else { continue };
@@ -247,30 +244,6 @@ impl Session {
         let plan = state.statement_to_plan(statement).await?;
         self.execute(state.create_physical_plan(&plan).await?, Vec::new())
     }
-
-    // @spec E3
-    async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
-        let state = self.0.context.state();
-        self.prepare(&mut statement, &state).await?;
-        let (logical, tables) = told_apart(state.optimize(&state.statement_to_plan(statement).await?)?)?;
-        let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
-        let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
-        stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
-
-        let mut scans = Vec::new();
-        for (table, filters) in tables {
-            let scanned = match exec::report_of(&plan, table.view()) {
-                Some(report) => Scanned { report, from_metadata: false },
-                // The optimiser answered this scan from the statistics of its plan.
-                None => {
-                    let report = exec::explain(table.view(), &state, &filters).await?;
-                    Scanned { report, from_metadata: true }
-                }
-            };
-            scans.push(scanned);
-        }
-        rows(sql::pruning_rows(&scans)?)
-    }
 }
 
 fn not_a_query() -> Error {
@@ -288,24 +261,6 @@ fn lists(statement: &DfStatement) -> bool {
         ast.as_ref(),
         Ast::ShowTables { .. } | Ast::ShowColumns { .. } | Ast::ShowSchemas { .. } | Ast::ShowCreate { .. }
     ) || statement.to_string().to_ascii_lowercase().contains("information_schema")
-}
-
-/// A plan whose scans of our tables each have a provider of their own, and those in the order of the plan, with the
-/// filters of their scans. The sides of a join may swap on the way to the physical plan.
-fn told_apart(plan: LogicalPlan) -> Result<(LogicalPlan, Vec<(Arc<IcebergTable>, Vec<Expr>)>)> {
-    let mut tables = Vec::new();
-    let plan = plan.transform_down_with_subqueries(|node| {
-        let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };
-        let provider = source_as_provider(&scan.source).ok();
-        let Some(table) = provider.as_ref().and_then(|provider| provider.as_any().downcast_ref::<IcebergTable>())
-        else {
-            return Ok(Transformed::no(LogicalPlan::TableScan(scan)));
-        };
-        let table = Arc::new(table.apart());
-        tables.push((Arc::clone(&table), scan.filters.clone()));
-        Ok(Transformed::yes(LogicalPlan::TableScan(TableScan { source: provider_as_source(table), ..scan })))
-    })?;
-    Ok((plan.data, tables))
 }
 
 /// A warning for each scan that filters and yet reads every partition of a partitioned table.
@@ -331,7 +286,7 @@ fn nothing(notes: Vec<String>) -> Running {
     Running { stream: Box::pin(stream), plan: None, notes }
 }
 
-fn rows(batch: RecordBatch) -> Result<Running> {
+pub(super) fn rows(batch: RecordBatch) -> Result<Running> {
     let stream = RecordBatchStreamAdapter::new(batch.schema(), futures::stream::iter([Ok(batch)]));
     Ok(Running { stream: Box::pin(stream), plan: None, notes: Vec::new() })
 }
