@@ -10,6 +10,7 @@
 //! ```
 
 mod cooperate;
+mod definitions;
 mod memory;
 mod pruning;
 mod run;
@@ -36,6 +37,8 @@ use crate::scan::ScanReport;
 use crate::sql;
 use crate::storage::{Env, Stores};
 use crate::table::{CATALOG, DEFAULT_SCHEMA, Warehouse};
+
+use definitions::Definitions;
 
 pub use crate::export::{ExportProgress, Exported};
 
@@ -74,6 +77,7 @@ struct Inner {
     context: SessionContext,
     warehouse: Warehouse,
     registry: Registry,
+    definitions: Arc<Definitions>,
 }
 
 /// One statement of a script.
@@ -148,7 +152,7 @@ impl Session {
         let manifests = Manifests::new(env.stores.clone(), MANIFEST_CACHE);
         let warehouse = Warehouse::new(Committer { catalog, manifests, env: env.clone() }, options.read_only);
         let context = SessionContext::new_with_state(state(&options, &env, &warehouse)?);
-        Ok(Session(Arc::new(Inner { context, warehouse, registry })))
+        Ok(Session(Arc::new(Inner { context, warehouse, registry, definitions: Arc::default() })))
     }
 
     /// The same session with one more dataset registered.
@@ -156,7 +160,13 @@ impl Session {
     pub fn with_dataset(&self, dataset: Dataset) -> Self {
         let mut registry = self.0.registry.clone();
         registry.register(dataset);
-        Session(Arc::new(Inner { context: self.0.context.clone(), warehouse: self.0.warehouse.clone(), registry }))
+        let Inner { context, warehouse, definitions, .. } = self.0.as_ref();
+        Session(Arc::new(Inner {
+            context: context.clone(),
+            warehouse: warehouse.clone(),
+            registry,
+            definitions: Arc::clone(definitions),
+        }))
     }
 
     /// The DataFusion context, for everything this type does not offer. It knows the catalog's tables, the functions and

@@ -34,6 +34,8 @@ impl Session {
         if lists(&statement) {
             self.0.warehouse.list().await?;
         }
+        self.renew_prepared(&statement).await?;
+        let written = statement.clone();
         self.prepare(&mut statement, &state).await?;
         if let Some(ddl) = Ddl::of(&statement)? {
             return self.ddl(ddl, statement).await;
@@ -45,6 +47,7 @@ impl Session {
             LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
                 self.refuse_shadowing(&plan).await?;
                 let frame = self.0.context.execute_logical_plan(plan).await?;
+                self.0.definitions.learn(&written);
                 let plan = frame.create_physical_plan().await?;
                 self.execute(plan, Vec::new())
             }
@@ -56,9 +59,15 @@ impl Session {
         }
     }
 
+    /// Makes a statement ready for planning.
+    pub(super) async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
+        self.renew_views(statement, state).await?;
+        self.resolve(statement, state).await
+    }
+
     /// Resolves names and literals. Tables are looked up as written; only where one is not there so are all names listed,
     /// since listing costs a request a table.
-    pub(super) async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
+    pub(super) async fn resolve(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
         let warehouse = &self.0.warehouse;
         for name in sql::relations(statement) {
             let Ok(TableName { schema, name }) = TableName::of(&name) else { continue };
@@ -181,6 +190,7 @@ impl Session {
     async fn drop(&self, table: &TableName, if_exists: bool, purge: bool, view: bool) -> Result<Option<String>> {
         let warehouse = &self.0.warehouse;
         if warehouse.forget(&table.schema, &table.name) {
+            self.0.definitions.forget(&table.schema, &table.name);
             return Ok(None);
         }
         let name = format!("{}.{}", table.schema, table.name);

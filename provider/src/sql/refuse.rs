@@ -47,6 +47,11 @@ fn refuse_ast(ast: &Ast) -> Option<Error> {
         },
         Ast::Prepare { statement, .. } | Ast::Explain { statement, .. } => return refuse_ast(statement),
         Ast::Execute { immediate: false, .. } | Ast::Deallocate { .. } => return None,
+        Ast::ShowVariable { variable }
+            if variable.first().is_some_and(|word| word.value.eq_ignore_ascii_case("tblproperties")) =>
+        {
+            ("SHOW TBLPROPERTIES", None)
+        }
         Ast::ExplainTable { .. }
         | Ast::ShowTables { .. }
         | Ast::ShowSchemas { .. }
@@ -71,11 +76,6 @@ fn refuse_ast(ast: &Ast) -> Option<Error> {
         Ast::CreateTable(_) => ("CREATE TABLE", Some("the first export makes the table")),
         Ast::CreateDatabase { .. } => {
             ("CREATE DATABASE", Some("there is one catalog, daygrain; CREATE SCHEMA makes a schema in it"))
-        }
-        Ast::ShowVariable { variable }
-            if variable.first().is_some_and(|word| word.value.eq_ignore_ascii_case("tblproperties")) =>
-        {
-            ("SHOW TBLPROPERTIES", None)
         }
         Ast::CreateFunction(_) => ("CREATE FUNCTION", None),
         Ast::CreateIndex(_) => ("CREATE INDEX", None),

@@ -151,6 +151,15 @@ impl Warehouse {
         Ok(found)
     }
 
+    /// Has the running [statement](Self::statement) read `table` under this name. Without a statement nothing changes.
+    pub(crate) fn replace_in_statement(&self, schema: &str, name: &str, table: Arc<dyn TableProvider>) {
+        // Outside of a statement there is nothing to replace.
+        let _ = STATEMENT.try_with(|loaded| {
+            let cell = Arc::new(OnceCell::new_with(Some(Some(table))));
+            loaded.lock().insert((schema.to_owned(), name.to_owned()), cell);
+        });
+    }
+
     async fn load(&self, key: Name) -> Result<Option<Arc<dyn TableProvider>>> {
         let provided = self.0.local.provided.read().get(&key).cloned();
         if provided.is_some() {
