@@ -10,10 +10,14 @@
 //!   help: write to a new table, or evolve the spec
 //! ```
 
+mod causes;
 mod engine;
+mod words;
 
 use std::fmt;
 use std::sync::Arc;
+
+pub(crate) use causes::{causes, code_of};
 
 /// The result of anything in this library that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

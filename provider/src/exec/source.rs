@@ -27,7 +27,7 @@ use super::moving::Moving;
 use super::opener::{Opener, Reading};
 use super::report::Scan;
 use crate::predicate::Predicate;
-use crate::scan::{Piece, ScanReport, balance};
+use crate::scan::{Piece, ScanReport, View, balance};
 
 /// Rows a batch where the session doesn't say: DataFusion's default.
 const BATCH_SIZE: usize = 8192;
@@ -68,6 +68,10 @@ impl IcebergSource {
         let node = plan.as_any().downcast_ref::<DataSourceExec>()?;
         let config = node.data_source().as_any().downcast_ref::<FileScanConfig>()?;
         config.file_source().as_any().downcast_ref()
+    }
+
+    pub(super) fn scans(&self, view: &Arc<View>) -> bool {
+        Arc::ptr_eq(&self.scan.view, view)
     }
 
     pub(super) fn report(&self) -> ScanReport {

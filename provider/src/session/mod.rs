@@ -11,6 +11,7 @@
 
 mod cooperate;
 mod memory;
+mod pruning;
 mod run;
 
 use std::sync::Arc;
@@ -272,6 +273,9 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     if let Some(threads) = options.threads {
         config = config.with_target_partitions(threads.max(1));
     }
+    let limit = memory::limit(options.memory_limit);
+    config = config.with_batch_size(memory::batch_rows(limit));
+    config.options_mut().execution.sort_spill_reservation_bytes = memory::merge_reserve(limit);
     // Without it `now()` and TIMESTAMP WITH TIME ZONE would have no zone.
     config.options_mut().execution.time_zone = Some("UTC".to_owned());
     // Names keep their case; which name an unquoted one means is resolved before planning.
@@ -279,7 +283,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     let runtime = RuntimeEnvBuilder::new()
         .with_object_store_registry(env.stores.registry())
         .with_metadata_cache_limit(FOOTER_CACHE)
-        .with_memory_pool(memory::pool(options.memory_limit))
+        .with_memory_pool(memory::pool(limit))
         .build_arc()?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(warehouse.clone()));

@@ -4,20 +4,17 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{LogicalPlan, TableScan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use futures::TryStreamExt;
 
 use super::{Running, Session, read_only};
 use crate::error::{Code, Error, Result};
 use crate::exec;
-use crate::sql::{self, Ddl, Listing, Parsed, Scanned, TableName};
+use crate::sql::{self, Ddl, Listing, Parsed, TableName};
 use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, ident};
 
 impl Session {
@@ -61,7 +58,7 @@ impl Session {
 
     /// Resolves names and literals. Tables are looked up as written; only where one is not there so are all names listed,
     /// since listing costs a request a table.
-    async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
+    pub(super) async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
         let warehouse = &self.0.warehouse;
         for name in sql::relations(statement) {
             let Ok(TableName { schema, name }) = TableName::of(&name) else { continue };
@@ -255,33 +252,6 @@ impl Session {
         let plan = state.statement_to_plan(statement).await?;
         self.execute(state.create_physical_plan(&plan).await?, Vec::new())
     }
-
-    // @spec E3
-    async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
-        let state = self.0.context.state();
-        self.prepare(&mut statement, &state).await?;
-        let logical = state.optimize(&state.statement_to_plan(statement).await?)?;
-        let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
-        let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
-        stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
-
-        let mut reports = exec::reports(&plan);
-        let mut scans = Vec::new();
-        for scan in table_scans(&logical)? {
-            let Ok(provider) = source_as_provider(&scan.source) else { continue };
-            let Some(table) = provider.as_any().downcast_ref::<IcebergTable>() else { continue };
-            let view = table.view();
-            match reports.iter().position(|report| report.table == view.name) {
-                Some(at) => scans.push(Scanned { report: reports.remove(at), from_metadata: false }),
-                // The optimiser answered this scan from the statistics of its plan.
-                None => {
-                    let report = exec::explain(view, &state, &scan.filters).await?;
-                    scans.push(Scanned { report, from_metadata: true });
-                }
-            }
-        }
-        rows(sql::pruning_rows(&scans)?)
-    }
 }
 
 fn not_a_query() -> Error {
@@ -299,17 +269,6 @@ fn lists(statement: &DfStatement) -> bool {
         ast.as_ref(),
         Ast::ShowTables { .. } | Ast::ShowColumns { .. } | Ast::ShowSchemas { .. } | Ast::ShowCreate { .. }
     ) || statement.to_string().to_ascii_lowercase().contains("information_schema")
-}
-
-fn table_scans(plan: &LogicalPlan) -> Result<Vec<TableScan>> {
-    let mut scans = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            scans.push(scan.clone());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(scans)
 }
 
 /// A warning for each scan that filters and yet reads every partition of a partitioned table.
@@ -335,7 +294,7 @@ fn nothing(notes: Vec<String>) -> Running {
     Running { stream: Box::pin(stream), plan: None, notes }
 }
 
-fn rows(batch: RecordBatch) -> Result<Running> {
+pub(super) fn rows(batch: RecordBatch) -> Result<Running> {
     let stream = RecordBatchStreamAdapter::new(batch.schema(), futures::stream::iter([Ok(batch)]));
     Ok(Running { stream: Box::pin(stream), plan: None, notes: Vec::new() })
 }

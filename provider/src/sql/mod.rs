@@ -6,6 +6,7 @@
 //!                                                                               └─ plan ─ analyzer: exact timestamps ─▶ plan
 //! ```
 
+mod clauses;
 mod ddl;
 mod dialect;
 pub mod names;

@@ -45,6 +45,11 @@ impl IcebergTable {
         &self.view
     }
 
+    /// The same table with a view of its own, by which a scan of it is told from other scans.
+    pub(crate) fn apart(&self) -> IcebergTable {
+        IcebergTable { view: Arc::new(self.view.as_ref().clone()), access: self.access.clone() }
+    }
+
     /// The view at the current snapshot of `base`: the current schema rules.
     ///
     /// # Errors

@@ -116,6 +116,21 @@ fn each_scan_has_its_block() {
 }
 
 #[test]
+fn blocks_stand_in_the_order_of_the_query_whichever_side_a_join_builds() {
+    let shell = with_events();
+    for (sql, kept) in [
+        ("select * from events a join events b on a.n = b.n where a.ts >= '2026-06-06'", [1, 4]),
+        ("select * from events a join events b on a.n = b.n where b.ts >= '2026-06-06'", [4, 1]),
+        ("select * from events a left join events b on a.n = b.n and b.ts >= '2026-06-06'", [4, 1]),
+        ("select * from events a right join events b on a.n = b.n and a.ts >= '2026-06-06'", [1, 4]),
+        ("select count(*) from events union all select max(n) from events where ts >= '2026-06-06'", [0, 1]),
+    ] {
+        let rows = explain(&shell, sql);
+        assert_eq!(["events", "events#2"].map(|table| level(&rows, table, "files").0), kept, "{sql}: {rows:?}");
+    }
+}
+
+#[test]
 fn explain_alone_runs_nothing() {
     let shell = with_events();
     let before = shell.listing(".");
