@@ -29,6 +29,8 @@ pub(super) struct Conjunct {
     pub(super) claim: Claim,
     /// The table columns it reads, ascending.
     pub(super) columns: Vec<usize>,
+    /// Somebody else tests it too: rows that fail it may be given out.
+    pub(super) optional: bool,
 }
 
 impl Conjunct {
@@ -40,9 +42,14 @@ impl Conjunct {
             let mut columns: Vec<usize> = collect_columns(expr).iter().map(|column| column.index()).collect();
             columns.sort_unstable();
             columns.dedup();
-            Conjunct { expr: Arc::clone(expr), claim, columns }
+            Conjunct { expr: Arc::clone(expr), claim, columns, optional: false }
         })
         .collect()
+    }
+
+    /// The same, made optional.
+    pub(super) fn optional(self) -> Self {
+        Conjunct { optional: true, ..self }
     }
 
     /// Whether the manifest proves the condition for every row of a file.

@@ -7,7 +7,9 @@
 mod columns;
 mod deletes;
 mod filter;
+mod first;
 mod footer;
+mod moving;
 mod opener;
 mod prune;
 mod reader;

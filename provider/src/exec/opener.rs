@@ -7,10 +7,12 @@
 //!   … ─▶ equality deletes ─▶ residual ─▶ project
 //! ```
 
+use std::collections::VecDeque;
+use std::future::ready;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
@@ -23,7 +25,7 @@ use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use futures::future::try_join;
-use futures::stream::{BoxStream, Stream, StreamExt, empty, iter};
+use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt, empty, iter, once};
 use parking_lot::Mutex;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter, RowSelection};
@@ -33,6 +35,7 @@ use super::columns::{Layout, Reshape, constant};
 use super::deletes::{Live, Removal, Removing};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
 use super::footer::Footer;
+use super::moving::{Moving, excludes};
 use super::prune::{FileFacts, Selection};
 use super::reader::{DecoderInput, FileIo};
 use super::report::{FileTally, Scan, Shared};
@@ -48,6 +51,7 @@ pub(super) struct Reading {
     pub(super) scan: Arc<Scan>,
     /// Conditions that every row given out satisfies.
     pub(super) conjuncts: Arc<Vec<Conjunct>>,
+    pub(super) moving: Moving,
     /// Conditions that every wanted row satisfies: what doesn't may be left out, but need not be.
     pub(super) prune: Vec<Predicate>,
     pub(super) projection: ProjectionExprs,
@@ -59,14 +63,35 @@ pub(super) struct Reading {
 }
 
 /// Opens the files of one run of one partition.
-pub(super) struct Opener(pub(super) Arc<Reading>);
+pub(super) struct Opener {
+    reading: Arc<Reading>,
+    /// The files in another order than the partition's own.
+    queue: Option<Mutex<VecDeque<Arc<Piece>>>>,
+}
+
+impl Opener {
+    /// `queue`: the partition's files in the order in which they are wanted, if it is another than its own.
+    pub(super) fn new(reading: Reading, queue: Option<VecDeque<Arc<Piece>>>) -> Self {
+        Opener { reading: Arc::new(reading), queue: queue.map(Mutex::new) }
+    }
+}
 
 impl FileOpener for Opener {
     fn open(&self, file: PartitionedFile) -> DataFusionResult<FileOpenFuture> {
-        let piece = file.extensions.and_then(|extensions| extensions.downcast::<Piece>().ok());
+        let piece = match &self.queue {
+            // As many as there are files: one for each call.
+            Some(queue) => queue.lock().pop_front(),
+            None => file.extensions.and_then(|extensions| extensions.downcast::<Piece>().ok()),
+        };
         let piece = piece.ok_or_else(|| external(Error::new(Code::Internal, "a file without its task")))?;
+        let reading = Arc::clone(&self.reading);
+        if !reading.moving.settled() {
+            // Opened when its turn has come: the file before it may show that nothing of it is wanted.
+            let batches = once(reading.open(piece)).try_flatten().boxed();
+            return Ok(Box::pin(ready(Ok(batches))));
+        }
         // A task of its own: the next file is opened while this one is decoded. Dropping the future aborts it.
-        let opening = SpawnedTask::spawn(Arc::clone(&self.0).open(piece));
+        let opening = SpawnedTask::spawn(reading.open(piece));
         Ok(Box::pin(
             async move { opening.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? },
         ))
@@ -75,7 +100,7 @@ impl FileOpener for Opener {
 
 impl Drop for Opener {
     fn drop(&mut self) {
-        self.0.shared.lock().ended();
+        self.reading.shared.lock().ended();
     }
 }
 
@@ -87,17 +112,38 @@ impl Reading {
         if let (true, true, Some(rows)) = (self.wanted.is_empty(), open.is_empty(), task.live_rows()) {
             return self.counted(&piece, rows);
         }
+        let generation = self.moving.generation();
+        let moved = self.moving.now(view);
+        if excludes(&moved, task, view) {
+            self.shared.lock().excluded(task);
+            return Ok(empty().boxed());
+        }
         self.shared.lock().opened(task);
         let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(&self.shared));
         let Scan { footers, deletes, .. } = self.scan.as_ref();
         let footer = footers.load(&task.object, &mut io);
         let (footer, removal) = try_join(footer, deletes.of(task, footers, &self.shared)).await.map_err(external)?;
-        let (selection, open) = self.select(&piece, &footer, &io, open).await.map_err(external)?;
+        let (selection, open) = self.select(&piece, &footer, &io, &moved, open).await.map_err(external)?;
         let live = removal.select(selection, &footer, &mut self.shared.lock().ledger.row_groups);
         if live.selection.is_empty() {
             return Ok(empty().boxed());
         }
-        self.decode(task, footer, io, (live, removal), open)
+        let batches = self.decode(task, footer, io, (live, removal), open)?;
+        Ok(self.until_excluded(batches, generation, piece))
+    }
+
+    /// Ends the batches of a file when what moves excludes the rest of it; `generation` is what it was opened under.
+    fn until_excluded(self: Arc<Self>, batches: Batches, mut generation: u64, piece: Arc<Piece>) -> Batches {
+        if self.moving.settled() {
+            return batches;
+        }
+        let wanted = move |_: &DataFusionResult<RecordBatch>| {
+            let now = self.moving.generation();
+            let moved = std::mem::replace(&mut generation, now) != now;
+            let view = &self.scan.view;
+            ready(!moved || !excludes(&self.moving.now(view), &piece.task, view))
+        };
+        batches.take_while(wanted).boxed()
     }
 
     /// As many rows as metadata counts: nothing of the file is needed.
@@ -123,11 +169,13 @@ impl Reading {
         piece: &Piece,
         footer: &Footer,
         io: &FileIo,
+        moved: &[Predicate],
         mut open: Vec<&'c Conjunct>,
     ) -> Result<(Selection, Vec<&'c Conjunct>)> {
         let view = &self.scan.view;
+        let known = self.prune.iter().chain(moved);
         let prune: Vec<&Predicate> =
-            self.prune.iter().filter(|predicate| !holds_throughout(predicate, &piece.task, view)).collect();
+            known.filter(|predicate| !holds_throughout(predicate, &piece.task, view)).collect();
         let asked = prune.iter().copied().chain(open.iter().map(|conjunct| &conjunct.claim.predicate));
         let facts = FileFacts::new(footer, &piece.task, &view.schema, asked);
         let mut tally = Tally::default();
@@ -157,7 +205,8 @@ impl Reading {
         let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(external);
 
         let selection = live.rows.as_ref().unwrap_or(&live.selection);
-        let (early, late) = self.split(open, &layout, &footer, selection, io.gap());
+        let conditions = open.into_iter().chain(self.moving.tests()).collect();
+        let (early, late) = self.split(conditions, &layout, &footer, selection, io.gap());
         let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
         let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
         let columns = self.columns_with(&late, removal.columns());
@@ -216,6 +265,7 @@ impl Reading {
             let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
             match in_file && flat && spared >= own.max(enough) {
                 true => early.push((!conjunct.is_lookup(), own, conjunct)),
+                false if conjunct.optional => {}
                 false => late.push(conjunct),
             }
         }
@@ -315,7 +365,7 @@ impl Stream for Decoding {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            match ready!(self.batches.poll_next_unpin(context)) {
+            match std::task::ready!(self.batches.poll_next_unpin(context)) {
                 Some(Ok(batch)) => match self.finish(&batch) {
                     Ok(batch) if batch.num_rows() == 0 => {}
                     Ok(batch) => {

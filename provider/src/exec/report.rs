@@ -24,6 +24,7 @@ pub(super) struct Running {
     pub(super) ledger: Ledger,
     opened: HashSet<usize>,
     answered: HashSet<usize>,
+    excluded: HashSet<usize>,
     deletes: HashSet<usize>,
     ended: bool,
 }
@@ -40,6 +41,11 @@ impl Running {
     /// The file's rows were counted without reading it.
     pub(super) fn answered(&mut self, task: &Arc<Task>) {
         self.answered.insert(Arc::as_ptr(task).addr());
+    }
+
+    /// A filter that moves excluded the file, or a part of it, before anything of it was read.
+    pub(super) fn excluded(&mut self, task: &Arc<Task>) {
+        self.excluded.insert(Arc::as_ptr(task).addr());
     }
 
     /// The delete file is needed.
@@ -94,6 +100,7 @@ impl Scan {
         let runs = self.runs.lock();
         let mut opened = HashSet::new();
         let mut answered = HashSet::new();
+        let mut excluded = HashSet::new();
         let mut deletes = HashSet::new();
         let mut ended = runs.running.len() == runs.partitions;
         for running in runs.running.values() {
@@ -101,30 +108,40 @@ impl Scan {
             ledger.merge(&running.ledger);
             opened.extend(running.opened.iter().copied());
             answered.extend(running.answered.iter().copied());
+            excluded.extend(running.excluded.iter().copied());
             deletes.extend(running.deletes.iter().copied());
             ended &= running.ended;
         }
         answered.retain(|task| !opened.contains(task));
+        excluded.retain(|task| !opened.contains(task) && !answered.contains(task));
         let ended = ended && !runs.running.is_empty();
         ledger.files.demote(Reason::Metadata, answered.len() as u64);
+        ledger.files.demote(Reason::DynamicFilter, excluded.len() as u64);
         if ended {
-            let unopened = self.plan.tasks.len().saturating_sub(opened.len() + answered.len());
+            let read = opened.len() + answered.len() + excluded.len();
+            let unopened = self.plan.tasks.len().saturating_sub(read);
             ledger.files.demote(Reason::Limit, unopened as u64);
         }
-        self.settle_deletes(deletes, &answered, ended, &mut ledger);
+        let because = |task: &Arc<Task>| match Arc::as_ptr(task).addr() {
+            task if answered.contains(&task) => Some(Reason::Metadata),
+            task if excluded.contains(&task) => Some(Reason::DynamicFilter),
+            _ => ended.then_some(Reason::Limit),
+        };
+        self.settle_deletes(deletes, because, &mut ledger);
         ledger
     }
 
-    /// Counts the delete files that turned out not to be needed; those in `used` were.
-    fn settle_deletes(&self, mut used: HashSet<usize>, answered: &HashSet<usize>, ended: bool, ledger: &mut Ledger) {
-        let carried = |task: &Arc<Task>| task.deletes.iter().map(address).collect::<Vec<_>>();
-        let (counted, rest): (Vec<_>, Vec<_>) =
-            self.plan.tasks.iter().partition(|task| answered.contains(&Arc::as_ptr(task).addr()));
-        let mut unused =
-            |tasks: Vec<&Arc<Task>>| tasks.into_iter().flat_map(carried).filter(|file| used.insert(*file)).count();
-        ledger.delete_files.demote(Reason::Metadata, unused(counted) as u64);
-        if ended {
-            ledger.delete_files.demote(Reason::Limit, unused(rest) as u64);
+    /// Counts the delete files that turned out not to be needed, unlike those `used`, by why their data file was not read.
+    fn settle_deletes(
+        &self,
+        mut used: HashSet<usize>,
+        because: impl Fn(&Arc<Task>) -> Option<Reason>,
+        ledger: &mut Ledger,
+    ) {
+        for reason in [Reason::Metadata, Reason::DynamicFilter, Reason::Limit] {
+            let tasks = self.plan.tasks.iter().filter(|task| because(task) == Some(reason));
+            let unused = tasks.flat_map(|task| task.deletes.iter()).filter(|file| used.insert(address(file)));
+            ledger.delete_files.demote(reason, unused.count() as u64);
         }
     }
 
@@ -172,9 +189,6 @@ impl fmt::Debug for Scan {
         f.debug_struct("Scan").field("table", &self.view.name).finish_non_exhaustive()
     }
 }
-
-/// Rows of a row group; `None`: all.
-type Ranges<'a> = Option<&'a [Range<usize>]>;
 
 /// Counts the rows and pages of one piece of a file; settled when its stream ends or is dropped.
 pub(super) struct FileTally {
@@ -241,7 +255,7 @@ impl FileTally {
     fn settle_pages(
         &self,
         (group, leaf): (usize, usize),
-        (selected, live): (Ranges<'_>, Ranges<'_>),
+        (selected, live): (Option<&[Range<usize>]>, Option<&[Range<usize>]>),
         touched: &[Range<u64>],
         rest: Reason,
         ledger: &mut Ledger,

@@ -66,7 +66,9 @@ impl Stage {
         let (opened, kept) = (cold.opened.len() as u64, cold.ledger.files.kept());
         // Two scans of one table may open the same file.
         assert!(opened == kept || cold.scans > 1 && opened < kept, "{sql}: {opened} opened, {}", cold.ledger.files);
-        assert!(warm.ledger.requests <= cold.ledger.requests, "{sql}: {warm:?}, cold {cold:?}");
+        // What a dynamic filter excludes depends on which partition is faster.
+        let timely = cold.ledger.files.skipped().contains_key(&Reason::DynamicFilter);
+        assert!(timely || warm.ledger.requests <= cold.ledger.requests, "{sql}: {warm:?}, cold {cold:?}");
         [cold, warm]
     }
 

@@ -16,5 +16,6 @@ mod faults;
 mod fixtures;
 mod lab;
 mod ledger;
+mod moving;
 mod real_input;
 mod slt;
