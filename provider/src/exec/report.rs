@@ -190,6 +190,9 @@ impl fmt::Debug for Scan {
     }
 }
 
+/// The wanted rows of a row group; `None`: all.
+type Rows<'a> = Option<&'a [Range<usize>]>;
+
 /// Counts the rows and pages of one piece of a file; settled when its stream ends or is dropped.
 pub(super) struct FileTally {
     shared: Shared,
@@ -255,7 +258,7 @@ impl FileTally {
     fn settle_pages(
         &self,
         (group, leaf): (usize, usize),
-        (selected, live): (Option<&[Range<usize>]>, Option<&[Range<usize>]>),
+        (selected, live): (Rows<'_>, Rows<'_>),
         touched: &[Range<u64>],
         rest: Reason,
         ledger: &mut Ledger,
