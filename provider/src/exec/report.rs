@@ -117,6 +117,9 @@ impl Scan {
 
     /// Counts the delete files that turned out not to be needed; those in `used` were.
     fn settle_deletes(&self, mut used: HashSet<usize>, answered: &HashSet<usize>, ended: bool, ledger: &mut Ledger) {
+        if self.plan.ledger.delete_files.kept() == 0 {
+            return;
+        }
         let carried = |task: &Arc<Task>| task.deletes.iter().map(address).collect::<Vec<_>>();
         let (counted, rest): (Vec<_>, Vec<_>) =
             self.plan.tasks.iter().partition(|task| answered.contains(&Arc::as_ptr(task).addr()));
