@@ -12,6 +12,7 @@ mod opener;
 mod prune;
 mod reader;
 mod report;
+mod selected;
 mod source;
 mod stored;
 #[cfg(test)]

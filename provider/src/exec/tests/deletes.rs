@@ -547,6 +547,24 @@ async fn a_delete_behind_a_pruned_row_group_30() {
 }
 
 #[tokio::test]
+async fn what_holds_no_live_row_is_not_read() {
+    let mut table = numbers(1, 600).await;
+    // Two pages of the first row group, and all of the second.
+    let rows: Vec<(usize, i64)> = (40..120).chain(200..400).map(|position| (0, position)).collect();
+    table.delete_positions(Scope::Table, 2, &rows).await;
+    let context = table.session(table.view().await, 1);
+    let answer = table.query(&context, "SELECT n FROM t").await;
+    check(&answer, &table);
+    let ledger = answer.report.unwrap().ledger;
+    assert_eq!(ledger.row_groups.to_string(), "2/3 (deleted 1)");
+    assert_eq!(ledger.pages.to_string(), "8/10 (deleted 2)");
+    assert_eq!(ledger.rows.to_string(), "320/400 (deleted 80)");
+    let answer = table.query(&context, "SELECT s FROM t WHERE n BETWEEN 100 AND 450").await;
+    check(&answer, &table);
+    assert_eq!(lines(&answer.batches).len(), 80 + 51);
+}
+
+#[tokio::test]
 async fn vectors_share_a_file_and_replace_position_deletes_31() {
     let mut table = numbers(3, 10).await;
     table.delete_positions(Scope::Table, 1, &[(0, 0), (1, 0), (2, 0)]).await;
