@@ -14,6 +14,7 @@ mod opener;
 mod prune;
 mod reader;
 mod report;
+mod selected;
 mod source;
 mod stored;
 #[cfg(test)]

@@ -138,6 +138,9 @@ impl Scan {
         because: impl Fn(&Arc<Task>) -> Option<Reason>,
         ledger: &mut Ledger,
     ) {
+        if self.plan.ledger.delete_files.kept() == 0 {
+            return;
+        }
         for reason in [Reason::Metadata, Reason::DynamicFilter, Reason::Limit] {
             let tasks = self.plan.tasks.iter().filter(|task| because(task) == Some(reason));
             let unused = tasks.flat_map(|task| task.deletes.iter()).filter(|file| used.insert(address(file)));

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use futures::stream::{StreamExt, TryStreamExt, iter};
 use iceberg::spec::{DataFile, Datum, ManifestContentType, ManifestFile, PrimitiveLiteral, Struct};
 
-use super::deletes::{DeleteFile, Deletes, Kind};
+use super::deletes::{DeleteFile, DeleteKind, Deletes};
 use super::plan::{MANIFESTS_AT_ONCE, Projections, count_live, read};
 use super::{Ledger, Task, View, facts};
 use crate::error::Result;
@@ -99,7 +99,7 @@ impl Index {
         let delete = DeleteFile::new(entries, at, &view.env.stores, view.relocate.as_ref())?;
         let (number, file) = (self.files.len(), delete.file());
         match &delete.kind {
-            Kind::Vector { .. } => {
+            DeleteKind::Vector { .. } => {
                 let path = file.referenced_data_file().unwrap_or_default();
                 if let Some(other) = self.vectors.insert(path.clone(), number) {
                     let other = self.files.get(other).map(|(file, _)| file.object.location.clone());
@@ -107,11 +107,11 @@ impl Index {
                     return Err(error.with("data_file", path).with("other", other.unwrap_or_default()));
                 }
             }
-            Kind::Positions => match only_path(file) {
+            DeleteKind::Positions => match only_path(file) {
                 Some(path) => self.paths.entry(path).or_default().push(number),
                 None => self.positions.entry(partition(delete.entry())).or_default().push(number),
             },
-            Kind::Equality { .. } => {
+            DeleteKind::Equality { .. } => {
                 let spec = view.metadata.partition_spec_by_id(delete.entry().spec_id);
                 match spec.is_some_and(|spec| spec.is_unpartitioned()) {
                     true => self.global.push(number),
@@ -227,7 +227,7 @@ fn paths(file: &DataFile) -> (Option<&str>, Option<&str>) {
 
 /// Whether a row of an equality delete file may equal a row of a data file, by the bounds and counts of its keys.
 fn may_equal(view: &View, delete: &DeleteFile, task: &Task) -> bool {
-    let Kind::Equality { ids } = &delete.kind else { return true };
+    let DeleteKind::Equality { ids } = &delete.kind else { return true };
     ids.iter().all(|id| {
         let deleted = facts::of_file(delete.file(), &view.schema, *id);
         share_a_value(&deleted, &task.facts(&view.schema, *id))

@@ -26,7 +26,7 @@ use crate::metadata::{Fetched, Manifests, Relocation};
 use crate::observe::Tally;
 use crate::storage::Env;
 
-pub use deletes::{DeleteFile, Deletes, Kind};
+pub use deletes::{DeleteFile, DeleteKind, Deletes};
 pub(crate) use facts::{primitive, to_scalar};
 pub use groups::balance;
 pub use object::{Object, Role};

@@ -19,7 +19,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use iceberg::spec::{NestedFieldRef, Schema};
 
 use crate::error::{Code, Error, Result};
-use crate::scan::{Kind, Plan, View};
+use crate::scan::{DeleteKind, Plan, View};
 use crate::schema::{field_id, to_arrow};
 
 /// The keys of all equality deletes of a scan.
@@ -36,7 +36,7 @@ impl Keys {
     pub(super) fn new(view: &View, plan: &Plan) -> Result<Self> {
         let mut asked: BTreeSet<&Vec<i32>> = BTreeSet::new();
         for file in plan.tasks.iter().flat_map(|task| &task.deletes.equality) {
-            if let Kind::Equality { ids } = &file.kind {
+            if let DeleteKind::Equality { ids } = &file.kind {
                 asked.insert(ids);
             }
         }

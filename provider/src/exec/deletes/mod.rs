@@ -34,7 +34,7 @@ use super::footer::Footers;
 use super::reader::FileIo;
 use super::report::Shared;
 use crate::error::{Code, Error, Result};
-use crate::scan::{DeleteFile, Kind, Plan, Task, View};
+use crate::scan::{DeleteFile, DeleteKind, Plan, Task, View};
 
 pub(super) use rows::{Live, Removing};
 
@@ -74,7 +74,7 @@ impl DeleteFiles {
         for task in &plan.tasks {
             for file in task.deletes.iter() {
                 let load = loads.entry(address(file)).or_default();
-                if file.kind == Kind::Positions {
+                if file.kind == DeleteKind::Positions {
                     load.paths.push(task.file().file_path().to_owned());
                 }
             }
@@ -114,7 +114,7 @@ impl DeleteFiles {
 
     fn key(&self, file: &DeleteFile) -> Result<&Arc<Key>> {
         match &file.kind {
-            Kind::Equality { ids } => self.keys.of(ids),
+            DeleteKind::Equality { ids } => self.keys.of(ids),
             _ => Err(Error::new(Code::Internal, "a delete file without keys was compared")),
         }
     }
@@ -125,7 +125,7 @@ impl DeleteFiles {
         shared.lock().deletes(file);
         let loaded = load.cell.get_or_try_init(|| async {
             match &file.kind {
-                Kind::Vector { blob } => {
+                DeleteKind::Vector { blob } => {
                     let part = format!("#vector-{}", blob.start);
                     let io = FileIo::new(Arc::clone(&file.object), Arc::clone(shared));
                     if let Some(vector) = footers.remembered::<Vector>(&file.object, &part) {
@@ -138,8 +138,8 @@ impl DeleteFiles {
                     footers.remember(&file.object, &part, Arc::new(Vector(Arc::clone(&vector))));
                     Ok(Loaded::Positions(vector))
                 }
-                Kind::Positions => self.positions(file, &load.paths, footers, shared).await.map(Loaded::Files),
-                Kind::Equality { .. } => self.keys(file, footers, shared).await.map(Loaded::Keys),
+                DeleteKind::Positions => self.positions(file, &load.paths, footers, shared).await.map(Loaded::Files),
+                DeleteKind::Equality { .. } => self.keys(file, footers, shared).await.map(Loaded::Keys),
             }
         });
         loaded.await.cloned()
