@@ -6,12 +6,14 @@
 //!                                                                               └─ plan ─ analyzer: exact timestamps ─▶ plan
 //! ```
 
+mod casts;
 mod ddl;
 pub mod names;
 mod parse;
 mod pruning;
 mod refuse;
 pub mod timestamps;
+mod transforms;
 
 use std::sync::Arc;
 
@@ -22,11 +24,13 @@ use datafusion::sql::parser::Statement;
 
 use crate::error::Result;
 
+pub use casts::KeptCasts;
 pub use ddl::{Ddl, Listing, TableName};
 pub use names::relations;
 pub use parse::{Parsed, Piece, parse, split};
 pub use pruning::{Scanned, pruning_rows};
 pub use refuse::{refused, writes};
+pub use transforms::functions;
 
 /// What a parsed statement goes through before DataFusion plans it: [`timestamps::refine_literals`] and
 /// [`names::resolve`], whose tables it returns.

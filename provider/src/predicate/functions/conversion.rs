@@ -6,17 +6,15 @@
 
 use std::any::Any;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::format::DEFAULT_CAST_OPTIONS;
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, exec_err, plan_err};
 use datafusion::logical_expr::{
     ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
-use std::sync::Arc;
-
-use arrow::datatypes::{Field, FieldRef};
 
 /// `CAST(x AS type)`, or `TRY_CAST`, as a function.
 #[derive(Debug)]
@@ -72,8 +70,10 @@ impl ScalarUDFImpl for Conversion {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        let nullable = self.soft || args.arg_fields.iter().any(|field| field.is_nullable());
-        Ok(Arc::new(Field::new(&self.name, self.to.clone(), nullable)))
+        let Some(field) = args.arg_fields.first() else { return plan_err!("{} takes one argument", self.name) };
+        let field = field.as_ref().clone().with_name(&self.name).with_data_type(self.to.clone());
+        let nullable = self.soft || field.is_nullable();
+        Ok(Arc::new(field.with_nullable(nullable)))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

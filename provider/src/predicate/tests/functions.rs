@@ -11,11 +11,11 @@ use datafusion::error::DataFusionError;
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::scalar::ScalarValue as S;
-use iceberg::spec::{PrimitiveType as T, Transform};
+use iceberg::spec::{PrimitiveLiteral, PrimitiveType as T, Transform};
 use proptest::prelude::*;
 use proptest::sample::select;
 
-use super::super::{TransformFunction, convert};
+use super::super::{TransformFunction, Value, convert};
 use super::partitions::naive_partition;
 use super::support::{Table, cases, truth};
 use super::transforms::written;
@@ -52,24 +52,36 @@ fn apply(transform: &Transform, array: &ArrayRef) -> datafusion::error::Result<A
     let mut values = Vec::new();
     for row in 0..array.len() {
         let scalar = S::try_from_array(array, row)?;
-        let out = match super::super::Value::from_scalar(&scalar, &source) {
+        let out = match Value::from_scalar(&scalar, &source) {
             None => S::try_from(&result)?,
-            Some(value) => match written(*transform, &source, &value) {
-                Some(literal) => scalar_of(&literal, &result),
-                None => {
-                    let ordinal = naive_partition(*transform, &source, &value, false);
-                    let ordinal = ordinal.and_then(|x| i32::try_from(x).ok());
-                    S::Int32(Some(ordinal.ok_or(DataFusionError::Execution("out of range".into()))?))
+            Some(value) => {
+                match hashed(*transform, &source, value.clone()).or_else(|| written(*transform, &source, &value)) {
+                    Some(literal) => scalar_of(&literal, &result),
+                    None => {
+                        let ordinal = naive_partition(*transform, &source, &value, false);
+                        let ordinal = ordinal.and_then(|x| i32::try_from(x).ok());
+                        S::Int32(Some(ordinal.ok_or(DataFusionError::Execution("out of range".into()))?))
+                    }
                 }
-            },
+            }
         };
         values.push(out.cast_to(&result)?);
     }
     S::iter_to_array(values)
 }
 
-fn scalar_of(literal: &iceberg::spec::PrimitiveLiteral, ty: &DataType) -> S {
-    use iceberg::spec::PrimitiveLiteral as L;
+/// Nanoseconds are hashed as the microseconds they lie in, also before 1970.
+fn hashed(transform: Transform, source: &T, value: Value) -> Option<PrimitiveLiteral> {
+    match (transform, source, value) {
+        (Transform::Bucket(_), T::TimestampNs | T::TimestamptzNs, Value::Long(nanos)) => {
+            written(transform, &T::Timestamp, &Value::Long(nanos.div_euclid(1_000)))
+        }
+        _ => None,
+    }
+}
+
+fn scalar_of(literal: &PrimitiveLiteral, ty: &DataType) -> S {
+    use PrimitiveLiteral as L;
     match literal {
         L::Int128(x) => match ty {
             DataType::Decimal128(p, s) => S::Decimal128(Some(*x), *p, *s),
@@ -344,7 +356,10 @@ fn functions() {
         ("date_trunc('day', ts) = '2024-01-02T01:00:00'", "false"),
         ("date_trunc('hour', ts) > '2024-01-02'", "ts >= 2024-01-02T01:00:00"),
         ("to_date(ts) = '2024-01-02'", "ts >= 2024-01-02T00:00:00 AND ts <= 2024-01-02T23:59:59.999999"),
-        ("ts + INTERVAL '1 day' >= TIMESTAMP '2024-01-02'", "ts >= 2024-01-01T00:00:00 AND ts <= +262142-12-30T23:59:59.999999"),
+        (
+            "ts + INTERVAL '1 day' >= TIMESTAMP '2024-01-02'",
+            "ts >= 2024-01-01T00:00:00 AND ts <= +262142-12-30T23:59:59.999999",
+        ),
         ("d + INTERVAL '1 month' = DATE '2024-02-29'", "d >= 2024-01-29 AND d <= 2024-01-31"),
         ("days(ts) = 19724", "ts >= 2024-01-02T00:00:00 AND ts <= 2024-01-02T23:59:59.999999"),
         ("years(d) = 54", "d >= 2024-01-01 AND d <= 2024-12-31"),
