@@ -15,4 +15,5 @@ mod engines;
 mod faults;
 mod lab;
 mod ledger;
+mod partitioned;
 mod real_input;
