@@ -21,7 +21,7 @@ mod project;
 mod tests;
 mod value;
 
-pub use convert::{convert, convert_conjuncts};
+pub use convert::{advice, convert, convert_conjuncts};
 pub use facts::{Facts, facts_of_file, facts_of_partition, facts_of_summary};
 pub use functions::{Apply, Conversion, TransformFunction};
 pub use project::{Hash, project, project_strict};

@@ -17,6 +17,8 @@ use futures::TryStreamExt;
 use super::{Running, Session, read_only};
 use crate::error::{Code, Error, Result};
 use crate::exec;
+use crate::predicate::advice;
+use crate::scan::{Gap, ScanReport};
 use crate::sql::{self, Ddl, Listing, Parsed, Scanned, TableName};
 use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, ident};
 
@@ -272,7 +274,8 @@ impl Session {
                 }
             }
         }
-        rows(sql::pruning_rows(&scans)?)
+        let notes = scans.iter().flat_map(|scan| gap_notes(&scan.report)).collect();
+        Ok(Running { notes, ..rows(sql::pruning_rows(&scans)?)? })
     }
 }
 
@@ -318,6 +321,17 @@ fn full_scan_notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
         )
     })
     .collect()
+}
+
+/// Why conditions of a scan didn't prune, or not by all they say, and what would.
+// @spec E3
+fn gap_notes(report: &ScanReport) -> Vec<String> {
+    let note = |gap: &Gap| {
+        let pruned = if gap.nothing { "prunes nothing" } else { "prunes by a part of what it says" };
+        let advice = advice(gap.reason).map(|advice| format!("; {advice}")).unwrap_or_default();
+        format!("{}: {} {pruned}: {}{advice}", report.table, gap.condition, gap.reason)
+    };
+    report.gaps.iter().map(note).collect()
 }
 
 /// A statement that is done and has no rows.

@@ -307,6 +307,32 @@ async fn without_metrics_23() {
     assert_eq!(table.files("k IS NULL").await, (1, 4));
 }
 
+/// `EXPLAIN PRUNING` says beside its rows why a condition didn't prune, and what would.
+// @spec E3
+#[tokio::test]
+async fn why_a_condition_does_not_prune() {
+    let table = Partitioned::new(&[("ts", T::Timestamp), ("i", T::Int)], &[("ts", Transform::Day)], &[]).await;
+    table.insert("(TIMESTAMP '2024-01-01T00:00:00', 1), (TIMESTAMP '2024-01-02T00:00:00', 2)").await;
+    for (filter, note) in [
+        ("to_char(ts, '%Y') = '2024'", Some("prunes nothing: text made of a time, whose order is another; compare")),
+        (
+            "extract(month FROM ts) = 1",
+            Some("prunes nothing: a part of a time that comes again and again; add a range"),
+        ),
+        ("ts + INTERVAL '1 month' > '2024-02-01'", Some("prunes by a part of what it says: months added to a time")),
+        ("i + 1 = 2", Some("prunes nothing: arithmetic on a column; move")),
+        ("date_trunc('day', ts) = '2024-01-01' AND i = 1", None),
+    ] {
+        let sql = format!("EXPLAIN PRUNING SELECT * FROM t WHERE {filter}");
+        let statement = table.session.parse(&sql).remove(0);
+        let running = table.session.run(&statement).await.expect("it runs");
+        match note {
+            Some(note) => assert!(running.notes.iter().any(|n| n.contains(note)), "{filter}: {:?}", running.notes),
+            None => assert_eq!(running.notes, Vec::<String>::new(), "{filter}"),
+        }
+    }
+}
+
 /// Filters of all kinds over a table whose spec changes under it: as an engine that prunes nothing.
 #[tokio::test]
 async fn specs_that_change() {

@@ -97,6 +97,22 @@ const NOT_A_COLUMN: &str = "not a top-level column of the table";
 const STILL_MOVING: &str = "a filter that changes while the query runs";
 const LONG_LIST: &str = "a long list compared with a converted column";
 
+/// What to write instead of a condition that isn't pruned by for this reason; `None` where nothing else says the same.
+// @spec E3
+pub fn advice(reason: &str) -> Option<&'static str> {
+    Some(match reason {
+        FORMATTED => "compare the time itself with a range: ts >= '2026-01-01' AND ts < '2027-01-01'",
+        RECURRING => "add a range of the time itself",
+        A_FUNCTION | NOT_ORDERED => "compare the column itself, if a value or a range says the same",
+        ARITHMETIC => "move the arithmetic to the other side: i > 5 - 1",
+        NO_PREFIX => "begin the pattern with the text that is known",
+        NO_CASE => "use LIKE where the case is known",
+        LONG_LIST => "compare the column itself with the list",
+        OTHER_TYPES => "give the constant the column's type",
+        _ => return None,
+    })
+}
+
 /// The schemas a filter is over.
 struct Scope<'a> {
     arrow: &'a ArrowSchema,

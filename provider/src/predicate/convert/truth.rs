@@ -40,11 +40,11 @@ impl Truth {
     }
 
     pub(super) fn all(parts: Vec<Truth>) -> Truth {
-        Truth::combined(parts, |each| Predicate::and(each))
+        Truth::combined(parts, Predicate::and)
     }
 
     pub(super) fn any(parts: Vec<Truth>) -> Truth {
-        Truth::combined(parts, |each| Predicate::or(each))
+        Truth::combined(parts, Predicate::or)
     }
 
     fn combined(parts: Vec<Truth>, combine: fn(Vec<Predicate>) -> Predicate) -> Truth {

@@ -18,7 +18,7 @@
 //! - [`stairs`]: transforms that keep the order of whole numbers: times and truncated numbers, and what writers got wrong
 //! - [`clock`]: the ordinals of years, months, days and hours
 //! - [`beginning`]: truncated text and bytes
-//! - [`bucket`]: hashes
+//! - [`bucket`] hashes
 
 mod beginning;
 mod bucket;

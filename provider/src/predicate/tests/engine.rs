@@ -4,17 +4,18 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::record_batch::RecordBatch;
-use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::{Operator, ScalarUDF};
 use datafusion::physical_expr::expressions::{
     BinaryExpr, CastExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr, Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue as S;
 use iceberg::spec::{Literal as IcebergLiteral, PartitionSpec, PrimitiveLiteral, Transform};
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
 
-use super::super::{Facts, Predicate, Value, convert, facts_of_partition, project, project_strict};
+use super::super::{Conversion, Facts, Predicate, Value, convert, facts_of_partition, project, project_strict};
 use super::partitions::naive_partition;
 use super::support::{Table, cases, columns, field_of, spec_of, truth};
 
@@ -146,7 +147,7 @@ fn targets() -> Vec<DataType> {
 /// A comparison's two sides before the constant is known: an expression over one column, and constants of its type.
 fn arb_operand() -> impl Strategy<Value = (Arc<dyn PhysicalExpr>, Vec<S>)> {
     let column = select(columns());
-    let conversion = proptest::option::weighted(0.5, (select(targets()), any::<bool>()));
+    let conversion = proptest::option::weighted(0.5, (select(targets()), 0_u8..3));
     (column, conversion, proptest::bool::weighted(0.1)).prop_map(|((name, _, ty, values), conversion, negative)| {
         let mut operand = TABLE.column(name);
         let mut values = values;
@@ -158,8 +159,15 @@ fn arb_operand() -> impl Strategy<Value = (Arc<dyn PhysicalExpr>, Vec<S>)> {
         {
             values = values.iter().filter_map(|v| v.cast_to(&to).ok()).filter(|v| !v.is_null()).collect();
             values.extend(extra(&to));
-            operand =
-                if soft { Arc::new(TryCastExpr::new(operand, to)) } else { Arc::new(CastExpr::new(operand, to, None)) };
+            operand = match soft {
+                0 => Arc::new(CastExpr::new(operand, to, None)),
+                1 => Arc::new(TryCastExpr::new(operand, to)),
+                _ => {
+                    let kept = Arc::new(ScalarUDF::new_from_impl(Conversion::new(to, name < "n")));
+                    let config = Arc::new(ConfigOptions::default());
+                    Arc::new(ScalarFunctionExpr::try_new(kept, vec![operand], &TABLE.arrow, config).unwrap())
+                }
+            };
         }
         (operand, values)
     })
