@@ -8,7 +8,7 @@ use std::any::Any;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use arrow::compute::{CastOptions, cast_with_options};
+use arrow::compute::CastOptions;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::format::DEFAULT_CAST_OPTIONS;
 use datafusion::common::{Result, exec_err, plan_err};
@@ -79,8 +79,7 @@ impl ScalarUDFImpl for Conversion {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let options = CastOptions { safe: self.soft, ..DEFAULT_CAST_OPTIONS };
         match args.args.as_slice() {
-            [ColumnarValue::Array(array)] => Ok(ColumnarValue::Array(cast_with_options(array, &self.to, &options)?)),
-            [scalar] => scalar.cast_to(&self.to, Some(&options)),
+            [value] => value.cast_to(&self.to, Some(&options)),
             _ => exec_err!("{} takes one argument", self.name),
         }
     }
