@@ -107,7 +107,7 @@ fn arb_leaf(source: T) -> BoxedStrategy<Predicate> {
 }
 
 fn arb_case() -> impl Strategy<Value = (T, Transform, Predicate, Vec<Option<Value>>, bool)> {
-    let bucket = (select(BUCKETED.to_vec()), select(vec![1, 2, 4, 16])).prop_map(|(s, n)| (s, Transform::Bucket(n)));
+    let bucket = (select(BUCKETED.to_vec()), select(vec![1, 2, 7, 16])).prop_map(|(s, n)| (s, Transform::Bucket(n)));
     let truncate =
         (select(TRUNCATED.to_vec()), select(vec![1, 2, 3, 10, 50])).prop_map(|(s, w)| (s, Transform::Truncate(w)));
     prop_oneof![bucket, truncate, Just((T::Int, Transform::Truncate(i32::MAX.unsigned_abs())))].prop_flat_map(
