@@ -73,13 +73,16 @@ fn arb_value(source: T) -> BoxedStrategy<Value> {
             .prop_map(Value::Long)
             .boxed(),
         T::Time => (0_i64..50).prop_map(Value::Long).boxed(),
-        T::Timestamp | T::TimestampNs => (-5_000_i64..5_000).prop_map(Value::Long).boxed(),
+        T::Timestamp | T::TimestampNs => (-9_i64..9).prop_map(|x| Value::Long(x * 333)).boxed(),
         T::Decimal { .. } => {
             let wide = 10_i128.pow(20) - 1;
+            // Where a byte more is needed for the sign, and not.
+            let bytes = select(vec![0_i128, 1, -1, 127, 128, -128, -129, 255, 256, 32_767, 32_768, -32_768, -32_769]);
             prop_oneof![
-                -200_i128..200,
-                (0_i128..200).prop_map(move |x| wide - x),
-                (0_i128..200).prop_map(move |x| x - wide)
+                3 => bytes,
+                1 => -200_i128..200,
+                1 => (0_i128..20).prop_map(move |x| wide - x),
+                1 => (0_i128..20).prop_map(move |x| x - wide)
             ]
             .prop_map(Value::Decimal)
             .boxed()
