@@ -54,13 +54,13 @@ impl Conjunct {
 
     /// Whether the manifest proves the condition for every row of a file.
     pub(super) fn proven_by_manifest(&self, task: &Task, view: &View) -> bool {
-        self.claim.exact && holds_throughout(&self.claim.predicate, task, view)
+        holds_throughout(&self.claim.proof, task, view)
     }
 
     /// Whether the statistics of every selected row group prove the condition.
     pub(super) fn proven_by_groups(&self, facts: &FileFacts<'_>, selection: &Selection) -> bool {
-        let proven = |group: usize| self.claim.predicate.must_match(&|field| facts.of_group(group, field));
-        self.claim.exact && selection.iter().all(|(group, _)| proven(*group))
+        let proven = |group: usize| self.claim.proof.must_match(&|field| facts.of_group(group, field));
+        selection.iter().all(|(group, _)| proven(*group))
     }
 
     /// It asks for one value or a few: tested first.

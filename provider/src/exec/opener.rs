@@ -176,7 +176,8 @@ impl Reading {
         let known = self.prune.iter().chain(moved);
         let prune: Vec<&Predicate> =
             known.filter(|predicate| !holds_throughout(predicate, &piece.task, view)).collect();
-        let asked = prune.iter().copied().chain(open.iter().map(|conjunct| &conjunct.claim.predicate));
+        let claimed = open.iter().flat_map(|conjunct| [&conjunct.claim.predicate, &conjunct.claim.proof]);
+        let asked = prune.iter().copied().chain(claimed);
         let facts = FileFacts::new(footer, &piece.task, &view.schema, asked);
         let mut tally = Tally::default();
         let groups = facts.keep_groups(piece.range.as_ref(), &prune, &mut tally);

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::observe::Reason;
-use crate::scan::{DeleteFile, Ledger, Plan, ScanReport, Task, View};
+use crate::predicate::{Claim, Predicate};
+use crate::scan::{DeleteFile, Gap, Ledger, Plan, ScanReport, Task, View};
 
 use super::deletes::{DeleteFiles, Live, address};
 use super::footer::Footers;
@@ -71,6 +72,11 @@ pub(super) struct Scan {
 struct Runs {
     partitions: usize,
     running: BTreeMap<usize, Shared>,
+}
+
+fn gap(claim: &Claim) -> Option<Gap> {
+    let nothing = claim.predicate == Predicate::True;
+    claim.reason.map(|reason| Gap { condition: claim.text.clone(), nothing, reason })
 }
 
 impl Scan {
@@ -157,6 +163,7 @@ impl Scan {
             filtered: !self.plan.claims.is_empty() || residual.is_some(),
             partitioned: !self.view.metadata.default_partition_spec().is_unpartitioned(),
             residual,
+            gaps: self.plan.claims.iter().filter_map(gap).collect(),
             ledger: self.ledger(),
         }
     }

@@ -107,5 +107,18 @@ pub struct ScanReport {
     pub partitioned: bool,
     /// What rows are still tested for, if anything.
     pub residual: Option<String>,
+    /// Conditions that say more than could be pruned by, and why.
+    // @spec E3
+    pub gaps: Vec<Gap>,
     pub ledger: Ledger,
+}
+
+/// A condition of a filter that says more than could be pruned by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// As SQL-like text.
+    pub condition: String,
+    /// It prunes nothing at all.
+    pub nothing: bool,
+    pub reason: &'static str,
 }

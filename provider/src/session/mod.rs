@@ -22,7 +22,7 @@ use datafusion::catalog::CatalogProviderList;
 use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, SessionState};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
@@ -303,7 +303,12 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_runtime_env(runtime)
         .with_catalog_list(Arc::new(catalogs))
         .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
-    let mut state = sql::timestamps::register(builder).build();
+    // Exact timestamps go first, before type coercion; what that adds is seen by the last one.
+    let builder = sql::timestamps::register(builder).with_analyzer_rule(Arc::new(sql::KeptCasts));
+    let mut state = builder.build();
+    for function in sql::functions() {
+        state.register_udf(Arc::new(function))?;
+    }
     datafusion_functions_json::register_all(&mut state)?;
     Ok(state)
 }

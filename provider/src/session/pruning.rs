@@ -9,7 +9,7 @@ use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as DfStatement;
 use futures::TryStreamExt;
 
-use super::run::rows;
+use super::run::{gap_notes, rows};
 use super::{Running, Session};
 use crate::error::Result;
 use crate::exec;
@@ -38,7 +38,8 @@ impl Session {
             };
             scans.push(scanned);
         }
-        rows(sql::pruning_rows(&scans)?)
+        let notes = scans.iter().flat_map(|scan| gap_notes(&scan.report)).collect();
+        Ok(Running { notes, ..rows(sql::pruning_rows(&scans)?)? })
     }
 }
 

@@ -14,6 +14,8 @@ use datafusion::sql::sqlparser::ast::Statement as Ast;
 use super::{Running, Session, read_only};
 use crate::error::{Code, Error, Result};
 use crate::exec;
+use crate::predicate::advice;
+use crate::scan::{Gap, ScanReport};
 use crate::sql::{self, Ddl, Listing, Parsed, TableName};
 use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, ident};
 
@@ -295,6 +297,17 @@ fn full_scan_notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
         )
     })
     .collect()
+}
+
+/// Why conditions of a scan didn't prune, or not by all they say, and what would.
+// @spec E3
+pub(super) fn gap_notes(report: &ScanReport) -> Vec<String> {
+    let note = |gap: &Gap| {
+        let pruned = if gap.nothing { "prunes nothing" } else { "prunes by a part of what it says" };
+        let advice = advice(gap.reason).map(|advice| format!("; {advice}")).unwrap_or_default();
+        format!("{}: {} {pruned}: {}{advice}", report.table, gap.condition, gap.reason)
+    };
+    report.gaps.iter().map(note).collect()
 }
 
 /// A statement that is done and has no rows.

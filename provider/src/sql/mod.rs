@@ -6,6 +6,7 @@
 //!                                                                               └─ plan ─ analyzer: exact timestamps ─▶ plan
 //! ```
 
+mod casts;
 mod clauses;
 mod ddl;
 mod dialect;
@@ -14,6 +15,7 @@ mod parse;
 mod pruning;
 mod refuse;
 pub mod timestamps;
+mod transforms;
 mod unparsed;
 
 use std::sync::Arc;
@@ -25,11 +27,13 @@ use datafusion::sql::parser::Statement;
 
 use crate::error::Result;
 
+pub use casts::KeptCasts;
 pub use ddl::{Ddl, Listing, TableName};
 pub use names::relations;
 pub use parse::{Parsed, Piece, parse, split};
 pub use pruning::{Scanned, pruning_rows};
 pub use refuse::{refused, writes};
+pub use transforms::functions;
 
 /// What a parsed statement goes through before DataFusion plans it: [`timestamps::refine_literals`] and
 /// [`names::resolve`], whose tables it returns.

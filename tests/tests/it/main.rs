@@ -17,5 +17,6 @@ mod fixtures;
 mod lab;
 mod ledger;
 mod moving;
+mod partitioned;
 mod real_input;
 mod slt;
