@@ -31,7 +31,7 @@ use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
 use parquet::arrow::async_reader::ParquetRecordBatchStream;
 
 use super::columns::{Layout, Reshape, constant};
-use super::deletes::{Live, Removal, Removing};
+use super::deletes::{Live, Removal, Removing, numbered};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
 use super::footer::Footer;
 use super::moving::{Moving, excludes};
@@ -42,7 +42,7 @@ use super::selected::{overall, root_bytes};
 use crate::error::{Code, Error, Result};
 use crate::observe::{Reason, Tally};
 use crate::predicate::Predicate;
-use crate::scan::{Piece, Task};
+use crate::scan::{MetadataColumn, Piece, Task};
 
 type Batches = BoxStream<'static, DataFusionResult<RecordBatch>>;
 
@@ -219,7 +219,10 @@ impl Reading {
         let leaves = output.leaves.iter().chain(tests.iter().flat_map(RowTest::leaves)).copied().collect();
         let input =
             DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::clone(&touched) };
-        let reader = if live.by_number { layout.numbered() } else { Ok(layout.reader.clone()) };
+        if output.numbered() && !numbered(&footer) {
+            return Err(external(io.corrupt("the file does not count its row groups, so that rows have no position")));
+        }
+        let reader = if live.by_number || output.numbered() { layout.numbered() } else { Ok(layout.reader.clone()) };
         let reader = reader.map_err(|e| external(io.parquet(e)))?;
         let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, reader)
             .with_batch_size(self.batch_size)
@@ -263,7 +266,10 @@ impl Reading {
             let spared = stored(&mut self.wanted.iter().copied().filter(|at| !conjunct.columns.contains(at)));
             let in_file = conjunct.columns.iter().any(|at| layout.root(*at).is_some());
             let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
-            match in_file && flat && spared >= own.max(enough) {
+            // Rows are numbered once they are decoded.
+            let by_row = |at: &usize| MetadataColumn::of(table.field(*at)).is_some_and(MetadataColumn::by_row);
+            let early_enough = in_file && flat && !conjunct.columns.iter().any(by_row);
+            match early_enough && spared >= own.max(enough) {
                 true => early.push((!conjunct.is_lookup(), own, conjunct)),
                 false if conjunct.optional => {}
                 false => late.push(conjunct),

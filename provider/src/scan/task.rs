@@ -10,6 +10,7 @@ use crate::metadata::{Entry, Relocation};
 use crate::predicate::{Facts, Value};
 use crate::storage::Stores;
 
+use super::changes::Change;
 use super::deletes::Deletes;
 use super::facts::{self, Partitioning};
 use super::object::{Object, Role};
@@ -23,6 +24,8 @@ pub struct Task {
     pub object: Arc<Object>,
     /// What removes rows of it.
     pub deletes: Deletes,
+    /// How its rows changed, in a scan of changes.
+    pub change: Option<Change>,
     /// By the spec that wrote the file's manifest.
     pub(crate) partitioning: Arc<Partitioning>,
 }
@@ -64,7 +67,7 @@ impl Task {
         }
         let object = Arc::new(Object::new(file, Role::Data, stores, relocate)?);
         let (entries, partitioning) = (Arc::clone(entries), Arc::clone(partitioning));
-        Ok(Task { entries, at, object, deletes: Deletes::default(), partitioning })
+        Ok(Task { entries, at, object, deletes: Deletes::default(), change: None, partitioning })
     }
 
     /// The manifest entry.

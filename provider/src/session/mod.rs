@@ -305,6 +305,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
     let mut state = sql::timestamps::register(builder).build();
     datafusion_functions_json::register_all(&mut state)?;
+    state.register_relation_planner(Arc::new(sql::NoVersions))?;
     Ok(state)
 }
 

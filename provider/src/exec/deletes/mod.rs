@@ -36,7 +36,7 @@ use super::report::Shared;
 use crate::error::{Code, Error, Result};
 use crate::scan::{DeleteFile, DeleteKind, Plan, Task, View};
 
-pub(super) use rows::{Live, Removing};
+pub(super) use rows::{Live, Removing, numbered};
 
 /// Delete files of one data file read at the same time.
 const AT_ONCE: usize = 8;

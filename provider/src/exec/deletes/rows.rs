@@ -120,7 +120,7 @@ fn covers(deleted: &RoaringTreemap, rows: Range<u64>) -> bool {
 }
 
 /// Whether the decoder's row numbers are positions: it counts by the ordinals that the footer gives the row groups.
-fn numbered(footer: &Footer) -> bool {
+pub(in crate::exec) fn numbered(footer: &Footer) -> bool {
     let ordinals = footer.metadata.row_groups().iter().map(|group| group.ordinal());
     ordinals.enumerate().all(|(at, ordinal)| ordinal.map(usize::try_from) == Some(Ok(at)))
 }

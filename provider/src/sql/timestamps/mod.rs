@@ -52,6 +52,7 @@ mod compare;
 mod functions;
 mod instants;
 mod literals;
+mod millis;
 mod moment;
 mod reading;
 mod rule;
@@ -65,6 +66,7 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 pub use functions::functions;
+pub(super) use millis::{instant_of, instant_of_text};
 pub use literals::{TimestampTypes, refine_literals};
 
 /// The rules that make comparisons of timestamps exact. They must run before every other analyzer rule.
