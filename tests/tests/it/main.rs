@@ -19,3 +19,4 @@ mod ledger;
 mod moving;
 mod real_input;
 mod slt;
+mod travel;

@@ -66,8 +66,8 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 pub use functions::functions;
-pub(super) use millis::{instant_of, instant_of_text};
 pub use literals::{TimestampTypes, refine_literals};
+pub(super) use millis::{instant_of, instant_of_text};
 
 /// The rules that make comparisons of timestamps exact. They must run before every other analyzer rule.
 // @spec S8
