@@ -3,6 +3,7 @@
 
 mod changes;
 mod columns;
+mod export;
 mod fixtures;
 mod versions;
 
