@@ -68,7 +68,7 @@ pub fn split(script: &str) -> Vec<Piece> {
 /// `sql_syntax`; `not_supported` for what isn't there yet and isn't in the grammar either.
 pub fn parse(text: &str) -> Result<Parsed> {
     understood(text).map_err(|error| match error.code() {
-        Code::SqlSyntax => unparsed::refused(text).unwrap_or(error),
+        Code::SqlSyntax => unparsed::refused(text).unwrap_or_else(|| versions::explained(text, error)),
         _ => error,
     })
 }

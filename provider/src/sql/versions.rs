@@ -9,7 +9,10 @@
 //! syntax tree [`FOR SYSTEM_TIME`](datafusion::sql::sqlparser::ast::TableVersion::ForSystemTimeAsOf) is a version then, and
 //! [`TIMESTAMP`](datafusion::sql::sqlparser::ast::TableVersion::TimestampAsOf) a time.
 
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
+
+use crate::error::Error;
 
 /// Words that are no names of tables although something that could be a version may follow.
 const NO_NAMES: [&str; 6] = ["NOT", "DISTINCT", "ALL", "CASE", "INTERVAL", "SELECT"];
@@ -33,6 +36,18 @@ pub(super) fn spelled(written: Vec<TokenWithSpan>) -> (Vec<TokenWithSpan>, bool)
     }
     spelled.extend(tokens.get(from..).unwrap_or_default().iter().cloned());
     (spelled, true)
+}
+
+/// A syntax error, with what to do if it may be a version's that stands elsewhere.
+pub(super) fn explained(text: &str, error: Error) -> Error {
+    let text = text.to_ascii_uppercase();
+    let spelled = ["VERSION AS OF", "TIMESTAMP AS OF", "SYSTEM_TIME AS OF"];
+    match spelled.iter().any(|words| text.contains(words)) {
+        true => {
+            error.help("the version of a table stands right after its name and before an alias: t VERSION AS OF 7 AS x")
+        }
+        false => error,
+    }
 }
 
 /// Where a version begins, where what it is begins, and the words that stand between from now on.
@@ -86,12 +101,12 @@ fn names_a_table(tokens: &[TokenWithSpan], mut last: usize) -> bool {
 fn keep_names(tokens: &mut [TokenWithSpan]) {
     for at in 0..tokens.len() {
         let zone = plain(tokens, at + 1).is_some_and(|next| next.eq_ignore_ascii_case("TIME"));
-        if let Some(TokenWithSpan { token: Token::Word(Word { value, quote_style: quote @ None, .. }), .. }) =
+        if let Some(TokenWithSpan { token: Token::Word(Word { value, quote_style: quote @ None, keyword }), .. }) =
             tokens.get_mut(at)
             && ["AT", "BEFORE"].iter().any(|word| value.eq_ignore_ascii_case(word))
             && !zone
         {
-            *quote = Some('"');
+            (*quote, *keyword) = (Some('"'), Keyword::NoKeyword);
         }
     }
 }

@@ -28,7 +28,7 @@ pub(super) struct Ask {
 pub(super) enum Kind {
     /// The table as it is now.
     Now(Vec<Ident>),
-    Version(Vec<Ident>, TableVersion),
+    Version(Vec<Ident>, Box<TableVersion>),
     /// The arguments of `table_changes`.
     Changes(Vec<FunctionArg>),
 }
@@ -104,7 +104,9 @@ impl Visitor for Collect {
             self.factors.insert(address(factor), changes.clone());
             let kind = match (version, changes) {
                 (_, Some(args)) => Some(Kind::Changes(args)),
-                (Some(version), None) => Some(Kind::Version(idents(name).unwrap_or_default(), version.clone())),
+                (Some(version), None) => {
+                    Some(Kind::Version(idents(name).unwrap_or_default(), Box::new(version.clone())))
+                }
                 (None, None) => None,
             };
             if let Some(kind) = kind {

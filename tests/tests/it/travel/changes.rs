@@ -22,7 +22,7 @@ async fn appended_rows_are_insertions() {
     for (call, answer) in [
         (format!("table_changes('t', {first})"), vec!["3", "4", "5"]),
         (format!("table_changes('main.t', 'old', {second})"), vec!["3", "4"]),
-        (format!("table_changes(t, 'old', 'main') WHERE n > 3"), vec!["4", "5"]),
+        ("table_changes(t, 'old', 'main') WHERE n > 3".to_owned(), vec!["4", "5"]),
         (format!("Table_Changes('T', NULL, {first}) AS c WHERE c.n <> 1"), vec!["0", "2"]),
         (format!("table_changes('t', to_timestamp_millis({at}))"), vec!["5"]),
         (format!("table_changes('t', '1999-01-01', {first})"), vec![]),
