@@ -143,7 +143,7 @@ impl Scan {
         }
         for reason in [Reason::Metadata, Reason::DynamicFilter, Reason::Limit] {
             let tasks = self.plan.tasks.iter().filter(|task| because(task) == Some(reason));
-            let unused = tasks.flat_map(|task| task.deletes.iter()).filter(|file| used.insert(address(file)));
+            let unused = tasks.flat_map(|task| task.delete_files()).filter(|file| used.insert(address(file)));
             ledger.delete_files.demote(reason, unused.count() as u64);
         }
     }

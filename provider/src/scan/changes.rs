@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Each snapshot is compared with its parent, file by file: a file that only the snapshot has was inserted, one that only
-//! the parent has was deleted, both without the rows that delete files remove there. A file that both have must have the
-//! same deletes in both: which rows a delete file took out of it is not worked out.
+//! the parent has was deleted, both without the rows that delete files remove there. Of a file that both have, the rows
+//! were deleted that delete files remove in the snapshot and not in its parent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use futures::stream::{StreamExt, TryStreamExt, iter};
 use iceberg::spec::{ManifestContentType, ManifestFile, ManifestStatus, Operation, SnapshotRef, TableMetadata};
 
 use super::columns::MetadataColumn;
+use super::deletes::Deletes;
 use super::plan::{MANIFESTS_AT_ONCE, Projections, newest_first, read, skip, with_live_rows};
 use super::{Ledger, Plan, Request, Task, View, balance, delete_index, statistics};
 use crate::error::{Code, Error, Result};
@@ -82,8 +83,7 @@ impl View {
     /// nothing.
     ///
     /// # Errors
-    /// `changes_unavailable` where `from` is no ancestor of `to`, or a snapshot between them has expired. Planning a scan gives
-    /// the same for a snapshot that deletes rows by delete files.
+    /// `changes_unavailable` where `from` is no ancestor of `to`, or a snapshot between them has expired.
     // @spec P10
     pub fn changes(&self, from: Option<i64>, to: i64) -> Result<View> {
         let free = |column: &MetadataColumn| self.arrow.column_with_name(column.name()).is_none();
@@ -207,9 +207,13 @@ pub(super) async fn plan(view: &View, changes: &Changes, request: &Request<'_>) 
     let mut partition_predicates = BTreeMap::new();
     for step in changes.steps(&view.name, &view.metadata)? {
         let (inserted, deleted) = changed(view, &step, &mut ledger).await?;
-        if changes.appends_only && !deleted.files.is_empty() {
+        // Which rows went doesn't depend on the filter.
+        let all = if changes.appends_only { &Predicate::True } else { &predicate };
+        let of_files_that_stay = rows_of_files_that_stay(view, &step, all, &mut ledger).await?;
+        if changes.appends_only && !(deleted.files.is_empty() && of_files_that_stay.is_empty()) {
             return Err(not_only_appends(view, &step));
         }
+        tasks.extend(of_files_that_stay);
         for (kind, side) in [(ChangeKind::Delete, deleted), (ChangeKind::Insert, inserted)] {
             let change = Change { kind, ordinal: step.ordinal, snapshot_id: step.snapshot.snapshot_id() };
             let specs = Projections::new(view, &predicate, &side.manifests.iter().collect::<Vec<_>>())?;
@@ -266,7 +270,7 @@ impl Changed {
 
 /// The files that a snapshot inserted, and those that it deleted.
 async fn changed(view: &View, step: &Step, ledger: &mut Ledger) -> Result<(Changed, Changed)> {
-    use ManifestContentType::{Data, Deletes};
+    use ManifestContentType::Data;
     let id = step.snapshot.snapshot_id();
     let after = Side::new(view, Some(id), ledger).await?;
     let parent = match step.parent {
@@ -287,9 +291,6 @@ async fn changed(view: &View, step: &Step, ledger: &mut Ledger) -> Result<(Chang
     ledger.manifests.kept_more(mine.symmetric_difference(&theirs).count() as u64);
     let new = after.live(view, |manifest| !theirs.contains(manifest.manifest_path.as_str()), ledger).await?;
     let old = before.live(view, |manifest| !mine.contains(manifest.manifest_path.as_str()), ledger).await?;
-    if after.paths(Deletes) != before.paths(Deletes) {
-        refuse_deleted_rows(view, step, &before, &after).await?;
-    }
     let only = |these: &BTreeMap<String, Live>, others: &BTreeMap<String, Live>| -> Vec<Live> {
         these.iter().filter(|(path, _)| !others.contains_key(*path)).map(|(_, live)| live.clone()).collect()
     };
@@ -300,38 +301,66 @@ async fn changed(view: &View, step: &Step, ledger: &mut Ledger) -> Result<(Chang
     ))
 }
 
-/// Refuses a snapshot in which a file that stays has other deletes than before.
-async fn refuse_deleted_rows(view: &View, step: &Step, before: &Side, after: &Side) -> Result<()> {
-    let mut ledger = Ledger::default();
+/// Rows that a snapshot deleted of files that stay, or that were deleted before and are there again: the files with what
+/// delete files remove of them before and after, where that is not the same.
+async fn rows_of_files_that_stay(
+    view: &View,
+    step: &Step,
+    predicate: &Predicate,
+    ledger: &mut Ledger,
+) -> Result<Vec<Task>> {
+    let Parent::Snapshot(parent) = step.parent else { return Ok(Vec::new()) };
+    let id = step.snapshot.snapshot_id();
+    let (before, after) = (Side::new(view, Some(parent), ledger).await?, Side::new(view, Some(id), ledger).await?);
+    if after.paths(ManifestContentType::Deletes) == before.paths(ManifestContentType::Deletes) {
+        return Ok(Vec::new());
+    }
+    // Most of these files turn out not to have changed, so that they count for nothing.
+    let mut scratch = Ledger::default();
+    let (old, new) = (before.live(view, |_| true, ledger).await?, after.live(view, |_| true, ledger).await?);
     let mut sides = Vec::new();
-    for (side, other) in [(before, after), (after, before)] {
-        let live = side.live(view, |_| true, &mut ledger).await?;
-        let others = other.live(view, |_| true, &mut ledger).await?;
-        let files = live.into_iter().filter(|(path, _)| others.contains_key(path)).map(|(_, live)| live).collect();
-        let specs = Projections::new(view, &Predicate::True, &side.manifests.iter().collect::<Vec<_>>())?;
-        let stays = Changed { manifests: Arc::clone(&side.manifests), files };
-        // Only its deletes are looked at.
-        let change = Change { kind: ChangeKind::Insert, ordinal: step.ordinal, snapshot_id: 0 };
-        let tasks = stays.tasks(view, &specs, &Predicate::True, change, &mut ledger).await?;
-        let deletes = |task: &Task| -> BTreeSet<String> {
-            task.deletes.iter().map(|file| format!("{} {:?}", file.file().file_path(), file.kind)).collect()
-        };
-        let by_path = tasks.iter().map(|task| (task.file().file_path().to_owned(), deletes(task)));
+    for (kind, side, live, other) in [(ChangeKind::Delete, before, &old, &new), (ChangeKind::Insert, after, &new, &old)]
+    {
+        let files = live.iter().filter(|(path, _)| other.contains_key(*path)).map(|(_, live)| live.clone()).collect();
+        let specs = Projections::new(view, predicate, &side.manifests.iter().collect::<Vec<_>>())?;
+        let stay = Changed { manifests: side.manifests, files };
+        let change = Change { kind, ordinal: step.ordinal, snapshot_id: id };
+        let tasks = stay.tasks(view, &specs, predicate, change, &mut scratch).await?;
+        let by_path = tasks.into_iter().map(|task| (task.file().file_path().to_owned(), task));
         sides.push(by_path.collect::<BTreeMap<_, _>>());
     }
-    match sides.as_slice() {
-        [before, after] if before == after => Ok(()),
-        _ => Err(unavailable(view, step, "deletes rows by delete files, which the changes cannot be told from yet")),
+    ledger.requests += scratch.requests;
+    ledger.bytes += scratch.bytes;
+    let (Some(after), Some(before)) = (sides.pop(), sides.pop()) else { return Ok(Vec::new()) };
+    let mut changed = Vec::new();
+    for (path, mut was) in before {
+        let Some(mut is) = after.get(&path).cloned() else { continue };
+        let (had, has) = (names(&was.deletes), names(&is.deletes));
+        if had == has {
+            continue;
+        }
+        // What an older delete file removed is removed still, unless the file is gone.
+        let may_return = !had.is_subset(&has);
+        was.only_removed = Some(is.deletes.clone());
+        is.only_removed = Some(was.deletes.clone());
+        changed.extend(may_return.then_some(is));
+        changed.push(was);
     }
+    ledger.files.kept_more(changed.len() as u64);
+    let used: BTreeSet<_> = changed.iter().flat_map(Task::delete_files).map(|file| Arc::as_ptr(file).addr()).collect();
+    ledger.delete_files.kept_more(used.len() as u64);
+    Ok(changed)
+}
+
+/// Delete files, and deletion vectors within them, by name.
+fn names(deletes: &Deletes) -> BTreeSet<String> {
+    deletes.iter().map(|file| format!("{} {:?}", file.file().file_path(), file.kind)).collect()
 }
 
 fn not_only_appends(view: &View, step: &Step) -> Error {
-    unavailable(view, step, "deleted or changed rows, so that what is new is more than what was appended")
-}
-
-fn unavailable(view: &View, step: &Step, why: &str) -> Error {
     let id = step.snapshot.snapshot_id();
-    Error::new(Code::ChangesUnavailable, format!("snapshot {id} {why}"))
+    let what = format!("snapshot {id} deleted or changed rows, so that what is new is more than what was appended");
+    Error::new(Code::ChangesUnavailable, what)
         .with("table", &view.name)
         .with("operation", step.snapshot.summary().operation.as_str())
         .help("read the whole table")

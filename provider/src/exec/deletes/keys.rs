@@ -35,7 +35,7 @@ pub(in crate::exec) struct Keys {
 impl Keys {
     pub(super) fn new(view: &View, plan: &Plan) -> Result<Self> {
         let mut asked: BTreeSet<&Vec<i32>> = BTreeSet::new();
-        for file in plan.tasks.iter().flat_map(|task| &task.deletes.equality) {
+        for file in plan.tasks.iter().flat_map(|task| task.delete_files()) {
             if let DeleteKind::Equality { ids } = &file.kind {
                 asked.insert(ids);
             }

@@ -16,15 +16,22 @@ fn shared() -> Option<PathBuf> {
     Some(PathBuf::from(root).join("fixtures"))
 }
 
-/// The tables of Spark: name and newest metadata file.
+/// All tables: name, and newest metadata file of which it is known what it holds.
 fn tables(root: &Path) -> Vec<(String, PathBuf)> {
-    let text = std::fs::read_to_string(root.join("spark/expected.json")).unwrap();
-    let tables: BTreeMap<String, Value> = serde_json::from_str(&text).unwrap();
-    let file = |(table, says): (String, Value)| {
+    let read = |set: &str| -> BTreeMap<String, Value> {
+        let text = std::fs::read_to_string(root.join(set).join("expected.json")).unwrap();
+        serde_json::from_str(&text).unwrap()
+    };
+    let spark = read("spark").into_iter().map(|(table, says)| {
         let path = root.join("spark").join(&table).join(says["metadata"].as_str().unwrap());
         (table, path)
-    };
-    tables.into_iter().map(file).collect()
+    });
+    let others = read("others").into_iter().filter_map(|(table, versions)| {
+        let readable = |(file, says): &(&String, &Value)| says.get("rows").is_some() && file.ends_with(".json");
+        let newest = versions.as_object().unwrap().iter().filter(readable).map(|(file, _)| file).max()?;
+        Some((table.clone(), root.join("others").join(&table).join(newest)))
+    });
+    spark.chain(others).collect()
 }
 
 async fn open(session: &Session, table: &str, metadata: &Path) {
@@ -52,67 +59,63 @@ async fn changes_lead_from_each_snapshot_to_the_next() {
     let Some(root) = shared() else { return };
     let directory = tempfile::tempdir().unwrap();
     let session = session(&directory);
-    let (mut steps, mut refusals, mut deleting) = (0, 0, 0);
+    let (mut steps, mut deleting, mut by_delete_files, mut damaged) = (0, 0, 0, 0);
     for (table, path) in tables(&root) {
-        let metadata: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-        // Rows of a wide table of many are compared by what tells them apart.
+        let Ok(metadata) = serde_json::from_slice::<Value>(&std::fs::read(&path).unwrap()) else { continue };
         open(&session, &table, &path).await;
-        let columns =
-            match table.starts_with("lineitem") || table.starts_with("table_with") || table.ends_with("_deletes") {
-                true => "l_orderkey, l_linenumber, l_comment",
-                false => "*",
-            };
-        let has = session.query(&format!("SELECT {columns} FROM {table} LIMIT 0")).await.is_ok();
-        let columns = if has { columns } else { "*" };
-        for snapshot in metadata["snapshots"].as_array().into_iter().flatten() {
-            let id = &snapshot["snapshot-id"];
-            let summary = &snapshot["summary"];
+        let snapshots = metadata["snapshots"].as_array().cloned().unwrap_or_default();
+        let has_the_columns = |id: &Value| {
+            let snapshot = snapshots.iter().find(|snapshot| snapshot["snapshot-id"] == *id);
+            snapshot.is_some_and(|snapshot| snapshot["schema-id"] == metadata["current-schema-id"])
+        };
+        // What tells the rows of the widest and longest tables apart.
+        let keys = "l_orderkey, l_linenumber, l_comment";
+        let wide =
+            lines(&session, &format!("DESCRIBE {table}")).await.iter().any(|line| line.starts_with("l_linenumber"));
+        let (columns, of_changes) = match wide {
+            true => (keys, keys),
+            false => ("*", "* EXCLUDE (_change_type, _change_ordinal, _commit_snapshot_id)"),
+        };
+        for snapshot in &snapshots {
+            let (id, summary) = (&snapshot["snapshot-id"], &snapshot["summary"]);
             if summary["total-delete-files"] == "0" {
                 let counted = lines(&session, &format!("SELECT count(*) FROM {table} VERSION AS OF {id}")).await;
                 assert_eq!(Some(counted[0].as_str()), summary["total-records"].as_str(), "{table} {id}");
             }
-            // Rows are compared in one schema: the table's.
-            let now = |version: &Value| format!("SELECT * FROM table_changes('{table}', NULL, {version})");
-            let _ = now;
             let Some(parent) = snapshot.get("parent-snapshot-id").filter(|parent| parent.is_i64()) else { continue };
-            let schema = |id: &Value| {
-                let all = metadata["snapshots"].as_array().unwrap();
-                all.iter().find(|snapshot| snapshot["snapshot-id"] == *id).map(|snapshot| snapshot["schema-id"].clone())
-            };
-            let current = &metadata["current-schema-id"];
-            if schema(parent).as_ref() != Some(current) || schema(id).as_ref() != Some(current) {
+            if !(has_the_columns(parent) && has_the_columns(id)) {
                 continue;
             }
-            let changes = match columns {
-                "*" => "* EXCLUDE (_change_type, _change_ordinal, _commit_snapshot_id)",
-                named => named,
+            let changes = |kind: &str| {
+                format!(
+                    "SELECT {of_changes} FROM table_changes('{table}', {parent}, {id}) WHERE _change_type = '{kind}'"
+                )
             };
-            let of = |kind: &str| {
-                format!("SELECT {changes} FROM table_changes('{table}', {parent}, {id}) WHERE _change_type = '{kind}'")
-            };
-            let (inserted, deleted) = match session.query(&of("insert")).await {
-                Ok(answer) => (daygrain_tests::oracle::lines(&answer.batches), lines(&session, &of("delete")).await),
-                Err(error) if error.code() == Code::ChangesUnavailable => {
-                    let deletes = summary.get("added-delete-files").or(summary.get("removed-delete-files"));
-                    assert!(deletes.is_some(), "{table} {id}: {error}");
-                    refusals += 1;
+            let inserted = match session.query(&changes("insert")).await {
+                Ok(answer) => daygrain_tests::oracle::lines(&answer.batches),
+                // One has lost the list of a snapshot in its middle.
+                Err(error) if error.code() == Code::ManifestCorrupt && table == "equality_deletes_mytable" => {
+                    damaged += 1;
                     continue;
                 }
                 Err(error) => panic!("{table} {id}: {error}"),
             };
+            let deleted = lines(&session, &changes("delete")).await;
+            let added = |what: &str| summary.get(what).is_some_and(|count| count != "0");
             deleting += usize::from(!deleted.is_empty());
-            let mut expected =
-                bag(lines(&session, &format!("SELECT {columns} FROM {table} VERSION AS OF {parent}")).await);
+            by_delete_files += usize::from(!deleted.is_empty() && added("added-delete-files"));
+            let version = |id: &Value| format!("SELECT {columns} FROM {table} VERSION AS OF {id}");
+            let mut expected = bag(lines(&session, &version(parent)).await);
             inserted.into_iter().for_each(|line| *expected.entry(line).or_default() += 1);
             deleted.into_iter().for_each(|line| *expected.entry(line).or_default() -= 1);
             expected.retain(|_, count| *count != 0);
-            let found = bag(lines(&session, &format!("SELECT {columns} FROM {table} VERSION AS OF {id}")).await);
+            let found = bag(lines(&session, &version(id)).await);
             assert!(expected == found, "{table}: the changes of {id} don't lead to it");
             steps += 1;
         }
     }
-    println!("{steps} steps compared, {deleting} of them delete; {refusals} are refused");
-    assert!(steps > 20 && deleting > 3 && refusals > 3);
+    println!("{steps} steps compared, {deleting} of them delete, {by_delete_files} by delete files");
+    assert!(steps > 50 && deleting > 20 && by_delete_files > 15 && damaged == 2);
 }
 
 /// Spark keeps ids when it rewrites rows, and numbers those of an upgraded table when they are first rewritten.
