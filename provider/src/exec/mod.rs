@@ -10,6 +10,7 @@ mod filter;
 mod first;
 mod footer;
 mod moving;
+mod numbers;
 mod opener;
 mod prune;
 mod reader;

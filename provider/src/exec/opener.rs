@@ -31,7 +31,7 @@ use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
 use parquet::arrow::async_reader::ParquetRecordBatchStream;
 
 use super::columns::{Layout, Reshape, constant};
-use super::deletes::{Live, Removal, Removing};
+use super::deletes::{Live, Removal, Removing, numbered};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
 use super::footer::Footer;
 use super::moving::{Moving, excludes};
@@ -42,7 +42,7 @@ use super::selected::{overall, root_bytes};
 use crate::error::{Code, Error, Result};
 use crate::observe::{Reason, Tally};
 use crate::predicate::Predicate;
-use crate::scan::{Piece, Task};
+use crate::scan::{DeleteKind, MetadataColumn, Piece, Task};
 
 type Batches = BoxStream<'static, DataFusionResult<RecordBatch>>;
 
@@ -197,9 +197,10 @@ impl Reading {
         (live, removal): (Live, Removal),
         open: Vec<&Conjunct>,
     ) -> DataFusionResult<Batches> {
-        let (table, schema) = match task.deletes.equality.is_empty() {
-            true => (&self.scan.view.arrow, &self.scan.view.schema),
-            false => (&self.scan.deletes.keys.table, &self.scan.deletes.keys.schema),
+        let compares_keys = task.delete_files().any(|file| matches!(file.kind, DeleteKind::Equality { .. }));
+        let (table, schema) = match compares_keys {
+            false => (&self.scan.view.arrow, &self.scan.view.schema),
+            true => (&self.scan.deletes.keys.table, &self.scan.deletes.keys.schema),
         };
         let layout = footer.layout(table, || Layout::new(&footer, table, schema)).map_err(external)?;
         let absent = |field: &Field| constant(field, task, schema);
@@ -210,7 +211,7 @@ impl Reading {
         let (early, late) = self.split(conditions, &layout, &footer, selection, io.gap());
         let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
         let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
-        let columns = self.columns_with(&late, removal.columns());
+        let columns = self.columns_with(&late, removal.columns().into_iter());
         let removing = removal.after_decoding(&columns, live.by_number).map_err(external)?;
         let output = reshape(&columns)?;
         let residual = residual(&late, &output.schema)?;
@@ -220,7 +221,11 @@ impl Reading {
         let leaves = output.leaves.iter().chain(tests.iter().flat_map(RowTest::leaves)).copied().collect();
         let input =
             DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::clone(&touched) };
-        let reader = if live.by_number { layout.numbered() } else { Ok(layout.reader.clone()) };
+        let by_position = output.numbered() || removing.as_ref().is_some_and(|removing| removing.numbered());
+        if by_position && !live.by_number && !numbered(&footer) {
+            return Err(external(io.corrupt("the file does not count its row groups, so that rows have no position")));
+        }
+        let reader = if by_position { layout.numbered() } else { Ok(layout.reader.clone()) };
         let reader = reader.map_err(|e| external(io.parquet(e)))?;
         let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, reader)
             .with_batch_size(self.batch_size)
@@ -264,7 +269,10 @@ impl Reading {
             let spared = stored(&mut self.wanted.iter().copied().filter(|at| !conjunct.columns.contains(at)));
             let in_file = conjunct.columns.iter().any(|at| layout.root(*at).is_some());
             let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
-            match in_file && flat && spared >= own.max(enough) {
+            // Rows are numbered once they are decoded.
+            let by_row = |at: &usize| MetadataColumn::of(table.field(*at)).is_some_and(MetadataColumn::by_row);
+            let early_enough = in_file && flat && !conjunct.columns.iter().any(by_row);
+            match early_enough && spared >= own.max(enough) {
                 true => early.push((!conjunct.is_lookup(), own, conjunct)),
                 false if conjunct.optional => {}
                 false => late.push(conjunct),

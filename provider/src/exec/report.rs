@@ -149,7 +149,7 @@ impl Scan {
         }
         for reason in [Reason::Metadata, Reason::DynamicFilter, Reason::Limit] {
             let tasks = self.plan.tasks.iter().filter(|task| because(task) == Some(reason));
-            let unused = tasks.flat_map(|task| task.deletes.iter()).filter(|file| used.insert(address(file)));
+            let unused = tasks.flat_map(|task| task.delete_files()).filter(|file| used.insert(address(file)));
             ledger.delete_files.demote(reason, unused.count() as u64);
         }
     }
@@ -159,6 +159,7 @@ impl Scan {
         ScanReport {
             table: self.view.name.clone(),
             snapshot_id: self.view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id()),
+            reference: self.view.reference.clone(),
             partition_predicates: self.plan.partition_predicates.clone(),
             filtered: !self.plan.claims.is_empty() || residual.is_some(),
             partitioned: !self.view.metadata.default_partition_spec().is_unpartitioned(),
@@ -175,12 +176,15 @@ impl Scan {
         let mut facts = vec![
             ("table", report.table),
             ("snapshot", report.snapshot_id.map_or_else(|| "none".to_owned(), |id| id.to_string())),
+        ];
+        facts.extend(report.reference.map(|reference| ("ref", reference)));
+        facts.extend([
             ("partition", format!("[{}]", specs.collect::<Vec<_>>().join("; "))),
             ("residual", report.residual.unwrap_or_else(|| "none".to_owned())),
             ("manifests", report.ledger.manifests.to_string()),
             ("files", report.ledger.files.to_string()),
             ("delete_files", report.ledger.delete_files.to_string()),
-        ];
+        ]);
         if self.started() {
             facts.extend([
                 ("row_groups", report.ledger.row_groups.to_string()),

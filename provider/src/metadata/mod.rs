@@ -11,6 +11,7 @@ mod manifests;
 mod open;
 mod parse;
 mod parsed;
+mod refs;
 mod relocate;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,7 @@ pub use manifests::Manifests;
 pub use open::open;
 pub use parse::parse;
 pub use parsed::Parsed;
+pub use refs::{Ref, RefKind, refs};
 pub use relocate::Relocation;
 pub(crate) use write::{ManifestTarget, NewEntry, NewList, encoded_size, rebuild, write_list, write_manifest};
 

@@ -7,6 +7,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 use iceberg::spec::{DataFile, FieldSummary, PartitionSpecRef, PrimitiveType, Schema, Struct, Type};
 
+use super::columns::MetadataColumn;
 use crate::predicate::{Facts, Value, facts_of_file, facts_of_partition, facts_of_summary};
 
 /// A value as a scalar of the Arrow type `data_type`; `None` where the type can't hold it.
@@ -44,6 +45,11 @@ pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarVal
 /// The facts of column `field` in a data file, from its manifest entry. Unknown where the column has no primitive type.
 pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
     match primitive(schema, field) {
+        Some(_) if field == MetadataColumn::File.id() => {
+            let path = Some(Value::String(file.file_path().to_owned()));
+            let rows = Some(file.record_count());
+            Facts { lower: path.clone(), upper: path, nulls: Some(0), nans: Some(0), rows, float: false }
+        }
         Some(column) => facts_of_file(file, field, column, file.record_count()),
         None => Facts::default(),
     }

@@ -10,7 +10,7 @@ use futures::stream::{StreamExt, TryStreamExt, iter};
 use iceberg::spec::{ManifestContentType, ManifestFile, Struct};
 
 use super::facts::{self, Partitioning};
-use super::{Ledger, Piece, Task, View, balance, delete_index, statistics};
+use super::{Ledger, Piece, Task, View, balance, changes, delete_index, statistics};
 use crate::error::{Code, Error, Result};
 use crate::metadata::{Entry, Fetched};
 use crate::observe::{Reason, Tally};
@@ -57,6 +57,9 @@ pub struct Plan {
 /// `not_supported` where a file to read isn't plain Parquet, `delete_file_corrupt` where a delete file's entry lacks what
 /// is required of it; otherwise what reading metadata gives.
 pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
+    if let Some(changes) = &view.changes {
+        return changes::plan(view, changes, request).await;
+    }
     let claims = predicate::convert_conjuncts(request.filters, &view.arrow, &view.schema);
     let predicate = Predicate::and(claims.iter().map(|claim| claim.predicate.clone()));
     let snapshot = view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id());
@@ -89,7 +92,7 @@ pub(super) struct Projections {
 }
 
 impl Projections {
-    fn new(view: &View, predicate: &Predicate, manifests: &[&ManifestFile]) -> Result<Self> {
+    pub(super) fn new(view: &View, predicate: &Predicate, manifests: &[&ManifestFile]) -> Result<Self> {
         let mut by_spec = BTreeMap::new();
         for manifest in manifests {
             if let Slot::Vacant(slot) = by_spec.entry(manifest.partition_spec_id) {
@@ -106,9 +109,11 @@ impl Projections {
     }
 
     fn of(&self, manifest: &ManifestFile) -> Result<&(Arc<Partitioning>, Predicate)> {
-        self.by_spec
-            .get(&manifest.partition_spec_id)
-            .ok_or_else(|| Error::new(Code::Internal, "a manifest's spec was not projected"))
+        self.of_spec(manifest.partition_spec_id)
+    }
+
+    pub(super) fn of_spec(&self, id: i32) -> Result<&(Arc<Partitioning>, Predicate)> {
+        self.by_spec.get(&id).ok_or_else(|| Error::new(Code::Internal, "a manifest's spec was not projected"))
     }
 
     /// Whether a delete manifest may hold a file for one of `tasks`: one of the same spec and of a partition that is asked
@@ -131,7 +136,7 @@ impl Projections {
             .is_none_or(|(partitioning, projected)| projected.may_match(&|field| partitioning.of_tuple(tuple, field)))
     }
 
-    fn display(&self) -> Vec<(i32, String)> {
+    pub(super) fn display(&self) -> Vec<(i32, String)> {
         let each = self.by_spec.iter();
         each.map(|(id, (spec, projected))| (*id, projected.display(&|field| spec.name(field)).to_string())).collect()
     }
@@ -215,7 +220,7 @@ fn keep_files(
 }
 
 /// Why no row of a file can match, if none can.
-fn skip(
+pub(super) fn skip(
     view: &View,
     partitioning: &Partitioning,
     projected: &Predicate,
@@ -230,7 +235,7 @@ fn skip(
 }
 
 /// Leaves out the files all of whose rows are deleted, where metadata tells; their deletion vectors need not be read.
-fn with_live_rows(tasks: Vec<Task>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
+pub(super) fn with_live_rows(tasks: Vec<Task>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
     let (live, dead): (Vec<Task>, Vec<Task>) =
         tasks.into_iter().partition(|task| task.deletes.is_empty() || task.live_rows() != Some(0));
     ledger.files.demote(Reason::Deleted, dead.len() as u64);
@@ -238,7 +243,7 @@ fn with_live_rows(tasks: Vec<Task>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
     live.into_iter().map(Arc::new).collect()
 }
 
-fn newest_first(mut tasks: Vec<Arc<Task>>) -> Vec<Arc<Task>> {
+pub(super) fn newest_first(mut tasks: Vec<Arc<Task>>) -> Vec<Arc<Task>> {
     tasks.sort_by_cached_key(|task| std::cmp::Reverse(task.age()));
     tasks
 }

@@ -47,7 +47,7 @@ fn column(tasks: &[Arc<Task>], schema: &Schema, field: &Field) -> ColumnStatisti
         return unknown;
     }
     let all: Vec<Facts> = tasks.iter().map(|task| task.facts(schema, id)).collect();
-    let deleted = tasks.iter().any(|task| !task.deletes.is_empty());
+    let deleted = tasks.iter().any(|task| task.delete_files().next().is_some());
     let mut counts = all.iter().map(|f| f.nulls.filter(|_| !deleted));
     let nulls = counts.try_fold(0_u64, |sum, nulls| Some(sum + nulls?));
     let (min_value, max_value) = bounds(&all, field);

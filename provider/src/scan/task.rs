@@ -10,7 +10,8 @@ use crate::metadata::{Entry, Relocation};
 use crate::predicate::{Facts, Value};
 use crate::storage::Stores;
 
-use super::deletes::Deletes;
+use super::changes::Change;
+use super::deletes::{DeleteFile, Deletes};
 use super::facts::{self, Partitioning};
 use super::object::{Object, Role};
 
@@ -23,6 +24,10 @@ pub struct Task {
     pub object: Arc<Object>,
     /// What removes rows of it.
     pub deletes: Deletes,
+    /// Wanted are only rows that these remove, of those that `deletes` leave.
+    pub only_removed: Option<Deletes>,
+    /// How its rows changed, in a scan of changes.
+    pub change: Option<Change>,
     /// By the spec that wrote the file's manifest.
     pub(crate) partitioning: Arc<Partitioning>,
 }
@@ -64,7 +69,7 @@ impl Task {
         }
         let object = Arc::new(Object::new(file, Role::Data, stores, relocate)?);
         let (entries, partitioning) = (Arc::clone(entries), Arc::clone(partitioning));
-        Ok(Task { entries, at, object, deletes: Deletes::default(), partitioning })
+        Ok(Task { entries, at, object, deletes: Deletes::default(), only_removed: None, change: None, partitioning })
     }
 
     /// The manifest entry.
@@ -91,7 +96,15 @@ impl Task {
     /// Rows of the file that are not deleted, where metadata alone tells: a deletion vector counts its rows, other deletes
     /// may name a row twice, or none.
     pub fn live_rows(&self) -> Option<u64> {
-        Some(self.rows().saturating_sub(self.deletes.counted()?))
+        match self.only_removed {
+            Some(_) => None,
+            None => Some(self.rows().saturating_sub(self.deletes.counted()?)),
+        }
+    }
+
+    /// Every delete file that must be read to know which rows are wanted.
+    pub fn delete_files(&self) -> impl Iterator<Item = &Arc<DeleteFile>> {
+        self.deletes.iter().chain(self.only_removed.iter().flat_map(Deletes::iter))
     }
 
     /// What the manifest knows of a column.

@@ -36,7 +36,7 @@ use crate::metadata::Manifests;
 use crate::scan::ScanReport;
 use crate::sql;
 use crate::storage::{Env, Stores};
-use crate::table::{CATALOG, DEFAULT_SCHEMA, Warehouse};
+use crate::table::{CATALOG, DEFAULT_SCHEMA, External, Warehouse};
 
 use definitions::Definitions;
 
@@ -118,6 +118,12 @@ pub struct Export {
     pub inputs: Vec<String>,
     /// A query, instead of inputs.
     pub query: Option<String>,
+    /// Another Iceberg table, instead of inputs: its directory, or one of its metadata files.
+    pub iceberg: Option<String>,
+    /// Reads the other table's files below that directory although its metadata names another root.
+    pub relocate: bool,
+    /// Only what was appended to the other table since it was last exported into this one.
+    pub only_new: bool,
     /// `NS.NAME`; default the registered table, else the dataset's name in the default schema.
     pub table: Option<String>,
     /// Overrides the registered column.
@@ -215,13 +221,17 @@ impl Session {
             return Err(read_only("export"));
         }
         let state = self.0.context.state();
-        let source = match (&request.query, request.inputs.is_empty()) {
-            (None, false) => export::Source::Files(request.inputs.clone()),
-            (Some(query), true) => export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?),
-            _ => {
-                return Err(Error::new(Code::InvalidArgument, "an export takes either inputs or a query")
-                    .with("dataset", &request.dataset));
+        let refused = |what: &str| Error::new(Code::InvalidArgument, what).with("dataset", &request.dataset);
+        if request.iceberg.is_none() && (request.only_new || request.relocate) {
+            return Err(refused("only the export of another Iceberg table can be of what is new, or relocated"));
+        }
+        let source = match (&request.query, &request.iceberg, request.inputs.is_empty()) {
+            (None, None, false) => export::Source::Files(request.inputs.clone()),
+            (Some(query), None, true) => {
+                export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?)
             }
+            (None, Some(location), true) => export::Source::Table(self.source(&request, location).await?),
+            _ => return Err(refused("an export takes either inputs, a query or another Iceberg table")),
         };
         let registered = self.0.registry.get(&request.dataset);
         let request = export::Request {
@@ -232,6 +242,15 @@ impl Session {
             batch_id: request.batch_id,
         };
         export::run(&request, self.0.warehouse.committer(), &state, &progress).await
+    }
+}
+
+impl Session {
+    /// The table that an export reads, at its newest snapshot.
+    async fn source(&self, request: &Export, location: &str) -> Result<export::TableSource> {
+        let external = External::new(location.to_owned(), location.to_owned(), request.relocate);
+        let provider = external.open(self.0.warehouse.committer()).await?;
+        Ok(export::TableSource { provider, location: location.to_owned(), only_new: request.only_new })
     }
 }
 
@@ -310,6 +329,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         state.register_udf(Arc::new(function))?;
     }
     datafusion_functions_json::register_all(&mut state)?;
+    state.register_relation_planner(Arc::new(sql::NoVersions))?;
     Ok(state)
 }
 

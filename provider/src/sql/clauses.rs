@@ -43,8 +43,7 @@ impl Visitor for Clauses {
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Found> {
         match factor {
-            TableFactor::Table { version, with_ordinality, partitions, json_path, sample, .. } => named(&[
-                (version.is_some(), "time travel", None),
+            TableFactor::Table { with_ordinality, partitions, json_path, sample, .. } => named(&[
                 (*with_ordinality, "WITH ORDINALITY", None),
                 (!partitions.is_empty(), "PARTITION", Some("a WHERE clause on the columns it is made of skips files")),
                 (json_path.is_some(), "a path after a table", None),

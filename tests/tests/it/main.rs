@@ -20,3 +20,4 @@ mod moving;
 mod partitioned;
 mod real_input;
 mod slt;
+mod travel;

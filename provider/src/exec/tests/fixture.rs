@@ -260,6 +260,8 @@ impl Table {
         View {
             name: "t".to_owned(),
             snapshot: metadata.current_snapshot().cloned(),
+            reference: None,
+            changes: None,
             schema: Arc::clone(metadata.current_schema()),
             arrow,
             metadata: Arc::new(metadata),

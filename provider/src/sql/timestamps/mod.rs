@@ -52,6 +52,7 @@ mod compare;
 mod functions;
 mod instants;
 mod literals;
+mod millis;
 mod moment;
 mod reading;
 mod rule;
@@ -66,6 +67,7 @@ use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 pub use functions::functions;
 pub use literals::{TimestampTypes, refine_literals};
+pub(super) use millis::{instant_of, instant_of_text};
 
 /// The rules that make comparisons of timestamps exact. They must run before every other analyzer rule.
 // @spec S8
