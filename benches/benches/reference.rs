@@ -1,6 +1,8 @@
 //! Side by side on the reference dataset: `cargo bench -p daygrain-benches`.
 //!
-//! `read` and `write` alone measure half of it, `planning` measures planning on tables of up to a million files, `data` only makes the input, `again NAME [listing]` runs one query for some seconds,
+//! `read` and `write` alone measure half of it, `planning` measures planning on tables of up to a million files, `data` only
+//! makes the input, `compare [deletes]` is what `compare/run` runs, `remote` counts requests, also to a store that is 30 ms
+//! away, `again NAME [listing]` runs one query for some seconds,
 //! for a profiler to watch. Exports run in processes of their own, so that their peaks of memory are
 //! theirs alone.
 
@@ -11,11 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::prelude::SessionContext;
 use daygrain_benches::engines::{self, TABLE};
-use daygrain_benches::measure::{Times, peak_resident_mib, timed};
-use daygrain_benches::{data, engines::THREADS, planning};
+use daygrain_benches::measure::{Times, peak_resident_mib, timed, warm};
+use daygrain_benches::{compare, data, engines::THREADS, planning, remote};
 use daygrain_tests::oracle;
 use daygrain_tests::reference::{Reference, Size};
 
@@ -26,10 +26,6 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const MEMORY_LIMIT: usize = 256 << 20;
 /// Turns of each engine at each query.
 const RUNS: usize = 15;
-/// How often an engine repeats a query in its turn, unless that takes longer than [`ENOUGH`].
-const REPEATED: usize = 9;
-/// See [`REPEATED`].
-const ENOUGH: Duration = Duration::from_millis(50);
 /// Processes that measure planning.
 const COLD_RUNS: usize = 5;
 /// Runs of the export and of the copy.
@@ -48,6 +44,9 @@ fn main() {
         ["data"] => drop(data::input(0)),
         ["write"] => write(),
         ["read"] => runtime.block_on(read()),
+        ["remote"] => runtime.block_on(async { remote::remote(&warehouse()).await }),
+        ["compare"] => runtime.block_on(compare_all(false)),
+        ["compare", "deletes"] => runtime.block_on(compare_all(true)),
         ["again", name] => runtime.block_on(again(name, false)),
         ["again", name, "listing"] => runtime.block_on(again(name, true)),
         [] => {
@@ -98,7 +97,9 @@ async fn child_planning(name: &str) {
 
 async fn planning() {
     say("\n## Planning one day\n");
-    say("| files | days | manifests | files of the day | cold ms | wanted | warm ms | wanted | statement, warm, ms | resident MiB |");
+    say(
+        "| files | days | manifests | files of the day | cold ms | wanted | warm ms | wanted | statement, warm, ms | resident MiB |",
+    );
     say("|---|---|---|---|---|---|---|---|---|---|");
     for (shape, cold, warm) in planning::TABLES {
         shape.warehouse().await;
@@ -111,7 +112,8 @@ async fn planning() {
             values.sort_by(f64::total_cmp);
             values[values.len() / 2]
         };
-        let manifests = format!("{}, {}", shape.manifests(), if shape.scattered { "all days each" } else { "a day each" });
+        let manifests =
+            format!("{}, {}", shape.manifests(), if shape.scattered { "all days each" } else { "a day each" });
         say(&format!(
             "| {} | {} | {manifests} | {:.0} | {:.1} | ≤ {cold} | {:.2} | ≤ {warm} | {:.1} | {:.0} |",
             shape.files(),
@@ -158,11 +160,21 @@ fn write() {
     let _ = data::fresh("copied");
 }
 
-async fn read() {
+/// The reference dataset as a table, exported if it is not there.
+fn warehouse() -> PathBuf {
     let warehouse = data::home().join("warehouse");
     if !warehouse.exists() {
         child(&["export".into(), text(&warehouse), text(&data::input(0))]);
     }
+    warehouse
+}
+
+async fn compare_all(deletes: bool) {
+    compare::compare(&warehouse(), deletes).await;
+}
+
+async fn read() {
+    let warehouse = warehouse();
     let session = engines::daygrain(&warehouse, None);
     let listing = engines::listing(&warehouse).await;
     let iceberg = engines::iceberg(&warehouse).await;
@@ -176,8 +188,8 @@ async fn read() {
         let mut times = [Times::default(), Times::default(), Times::default()];
         for _ in 0..RUNS {
             let (answer, ours) = warm(async || session.query(sql).await.expect("the query runs").batches).await;
-            let (theirs, listed) = warm(async || run_plain(&listing, sql).await).await;
-            let (others, scanned) = warm(async || run_plain(&iceberg, sql).await).await;
+            let (theirs, listed) = warm(async || engines::run(&listing, sql).await).await;
+            let (others, scanned) = warm(async || engines::run(&iceberg, sql).await).await;
             let lines = oracle::lines(&answer);
             assert_eq!(lines, oracle::lines(&theirs), "{name}: two engines disagree");
             assert_eq!(lines, oracle::lines(&others), "{name}: two engines disagree");
@@ -192,27 +204,6 @@ async fn read() {
             ours / scanned
         ));
     }
-}
-
-/// Runs a query once to fill the caches, where another engine worked in between, and then some times more: the middle of
-/// these.
-async fn warm<T>(query: impl AsyncFn() -> T) -> (T, Duration) {
-    query().await;
-    let (mut answer, first) = timed(query()).await;
-    let (mut times, mut spent) = (vec![first], first);
-    while times.len() < REPEATED && spent < ENOUGH {
-        let time;
-        (answer, time) = timed(query()).await;
-        times.push(time);
-        spent += time;
-    }
-    times.sort();
-    (answer, times[times.len() / 2])
-}
-
-async fn run_plain(context: &SessionContext, sql: &str) -> Vec<RecordBatch> {
-    let frame = context.sql(sql).await.expect("the query is planned");
-    frame.collect().await.expect("the query runs")
 }
 
 /// What is asked of every engine, by name.
@@ -236,15 +227,15 @@ fn queries() -> [(&'static str, String); 4] {
 const WATCHED: Duration = Duration::from_secs(8);
 
 async fn again(name: &str, plain: bool) {
-    let queries = queries();
+    let queries: Vec<_> = queries().into_iter().chain(compare::queries()).collect();
     let (_, sql) = queries.iter().find(|(known, _)| *known == name).expect("a query of this name");
-    let warehouse = data::home().join("warehouse");
+    let warehouse = warehouse();
     let session = engines::daygrain(&warehouse, None);
     let listing = engines::listing(&warehouse).await;
     let (start, mut runs) = (Instant::now(), 0_u32);
     while start.elapsed() < WATCHED {
         if plain {
-            run_plain(&listing, sql).await;
+            engines::run(&listing, sql).await;
         } else {
             session.query(sql).await.expect("the query runs");
         }

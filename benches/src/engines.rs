@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
 use daygrain::{Export, ExportProgress, Exported, Options, Session};
 use iceberg::TableIdent;
@@ -80,4 +81,10 @@ pub async fn copy(input: &Path, output: &Path) {
         output.display()
     );
     context.sql(&sql).await.expect("the copy is planned").collect().await.expect("the copy succeeds");
+}
+
+/// Runs a query in DataFusion.
+pub async fn run(context: &SessionContext, sql: &str) -> Vec<RecordBatch> {
+    let frame = context.sql(sql).await.expect("the query is planned");
+    frame.collect().await.expect("the query runs")
 }

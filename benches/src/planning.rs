@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use daygrain::scan::{self, Plan, Request, View};
-use daygrain::table::IcebergTable;
 use datafusion::common::DFSchema;
 use datafusion::physical_expr::PhysicalExpr;
 use daygrain::Session;
+use daygrain::scan::{self, Plan, Request, View};
+use daygrain::table::IcebergTable;
 
 use crate::engines::{self, TABLE, THREADS};
 use crate::measure::{Times, resident_kib, timed};
@@ -77,7 +77,8 @@ fn millis(time: Duration) -> f64 {
 }
 
 async fn open(session: &Session) -> Arc<View> {
-    let provider = session.warehouse().table("main", TABLE).await.expect("the table loads").expect("the table is there");
+    let provider =
+        session.warehouse().table("main", TABLE).await.expect("the table loads").expect("the table is there");
     let table = provider.as_any().downcast_ref::<IcebergTable>().expect("a table of ours");
     Arc::clone(table.view())
 }

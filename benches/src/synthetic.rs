@@ -142,7 +142,8 @@ async fn make(shape: &Shape, written: &Path, warehouse: &Path) {
     let built = built.set_branch_snapshot(snapshot, "main").expect("a snapshot is added").build();
     let metadata = built.expect("the metadata is sound").metadata;
     let metadata = serde_json::to_vec(&metadata).expect("metadata is JSON");
-    fs::write(written.join("main").join(TABLE).join("metadata/v1.metadata.json"), metadata).expect("metadata is written");
+    fs::write(written.join("main").join(TABLE).join("metadata/v1.metadata.json"), metadata)
+        .expect("metadata is written");
 }
 
 /// The file at `place` of the table.
@@ -153,7 +154,8 @@ fn data_file(shape: &Shape, template: &DataFile, place: usize, timestamp: i32, t
     let mut bounds = (template.lower_bounds().clone(), template.upper_bounds().clone());
     bounds.0.insert(timestamp, Datum::timestamptz_micros(from));
     bounds.1.insert(timestamp, Datum::timestamptz_micros(from + DAY_US / shape.files_a_day as i64 - 1));
-    let path = format!("{table}/data/message_created_at_day={day}/{place:08}-01890a5d-ac96-774b-bcce-b302099a8057.parquet");
+    let path =
+        format!("{table}/data/message_created_at_day={day}/{place:08}-01890a5d-ac96-774b-bcce-b302099a8057.parquet");
     rebuild(template, |file| {
         file.file_path(path)
             .partition(Struct::from_iter([Some(Literal::date(day as i32))]))

@@ -90,11 +90,20 @@ pub(crate) struct Export {
     /// The dataset: a name from the configuration, or a new one
     pub(crate) dataset: String,
     /// Files, directories, globs: parquet, ndjson/jsonl/json, csv, arrow; each also .gz or .zst
-    #[arg(value_name = "INPUT", required_unless_present = "query", conflicts_with = "query")]
+    #[arg(value_name = "INPUT", required_unless_present_any = ["query", "iceberg"], conflicts_with_all = ["query", "iceberg"])]
     pub(crate) inputs: Vec<String>,
     /// Exports the rows of a query instead of files
     #[arg(long, value_name = "SQL")]
     pub(crate) query: Option<String>,
+    /// Exports the rows of another Iceberg table: its directory, or one of its metadata files
+    #[arg(long, value_name = "LOCATION", conflicts_with = "query")]
+    pub(crate) iceberg: Option<String>,
+    /// Only the rows appended to that table since it was last exported into this one
+    #[arg(long, requires = "iceberg")]
+    pub(crate) only_new: bool,
+    /// Reads that table's files below its directory although its metadata names another root
+    #[arg(long, requires = "iceberg")]
+    pub(crate) relocate: bool,
     /// The table to write [default: the dataset's name in schema main]
     #[arg(long, value_name = "NS.NAME")]
     pub(crate) table: Option<String>,
@@ -294,6 +303,13 @@ mod tests {
         let Some(Command::Export(export)) = args.command else { panic!("not an export") };
         assert_eq!((export.query.as_deref(), export.table.as_deref()), (Some("select 1"), Some("n.t")));
         assert_eq!(export.primary_timestamp.as_deref(), Some("ts"));
+
+        let args = read(&["export", "d", "--iceberg", "/lake/t", "--only-new", "--relocate"]);
+        let Some(Command::Export(export)) = args.command else { panic!("not an export") };
+        assert_eq!((export.iceberg.as_deref(), export.only_new, export.relocate), (Some("/lake/t"), true, true));
+        assert!(refusal(&["export", "d", "i", "--only-new"]).contains("--iceberg"));
+        assert!(refusal(&["export", "d", "i", "--iceberg", "/lake/t"]).contains("cannot be used"));
+        assert!(refusal(&["export", "d", "--query", "select 1", "--iceberg", "t"]).contains("cannot be used"));
 
         assert!(refusal(&["export", "d"]).contains("INPUT"));
         assert!(refusal(&["export", "d", "i", "--query", "select 1"]).contains("cannot be used"));

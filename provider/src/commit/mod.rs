@@ -16,6 +16,7 @@ mod merge;
 mod produce;
 mod rebase;
 mod reclaim;
+mod sources;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use crate::storage::Env;
 pub use batches::{BATCH_ID, Landed, find_batch};
 use rebase::Prepared;
 pub use reclaim::Reclaimable;
+pub use sources::{SourcePosition, exported, remember_source, replaces_another};
 
 /// Everything a commit needs besides the change.
 #[derive(Clone, Debug)]

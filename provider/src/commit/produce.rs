@@ -207,7 +207,8 @@ impl Producer<'_> {
         let current = self.metadata.current_schema();
         let schema = if spec.partition_type(current).is_ok() { current } else { read.first()?.schema() };
         let wanted = tuple_types(spec, schema)?;
-        let same = read.iter().all(|manifest| tuple_types(manifest.spec(), manifest.schema()).as_ref() == Some(&wanted));
+        let same =
+            read.iter().all(|manifest| tuple_types(manifest.spec(), manifest.schema()).as_ref() == Some(&wanted));
         same.then(|| (Arc::clone(schema), Arc::clone(spec)))
     }
 

@@ -17,7 +17,7 @@ use iceberg::spec::{
 };
 use iceberg::{TableRequirement, TableUpdate};
 
-use super::{Append, stamped};
+use super::{Append, sources, stamped};
 use crate::catalog::{Base, Ident};
 use crate::error::{Code, Error, Result};
 use crate::metadata::rebuild;
@@ -55,6 +55,9 @@ pub(super) fn prepare<'a>(
             Err(Error::new(Code::AlreadyExists, "the table exists already").with("table", ident))
         }
         (None, Some(current)) => {
+            if sources::begins(&change.metadata) {
+                return Err(conflict.because("somebody created the table, and may have exported the same rows"));
+            }
             conflict.unless_same_shape(&change.metadata, &current.metadata)?;
             append(&conflict, change, current, &[])
         }
@@ -194,6 +197,9 @@ impl Conflict<'_> {
         current: &TableMetadata,
         next: &TableMetadata,
     ) -> Result<()> {
+        if sources::moved(&change.updates, base, current) {
+            return Err(self.because("somebody exported from the same table"));
+        }
         let schema = |metadata: &TableMetadata| Arc::clone(metadata.current_schema());
         let schema_free = schema(current).as_struct() == schema(base).as_struct()
             && current.last_column_id() == base.last_column_id();

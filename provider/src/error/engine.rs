@@ -5,13 +5,16 @@
 
 use std::error::Error as StdError;
 use std::io;
+use std::num::{ParseFloatError, ParseIntError};
+use std::str::ParseBoolError;
 
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::parser::ParserError;
 use parquet::errors::ParquetError;
 
-use super::{Code, Error};
+use super::words::{self, first_line};
+use super::{Code, Error, causes, code_of};
 
 impl From<Error> for DataFusionError {
     fn from(e: Error) -> Self {
@@ -42,16 +45,7 @@ impl From<iceberg::Error> for Error {
 
 impl From<ArrowError> for Error {
     fn from(e: ArrowError) -> Self {
-        find(&e).unwrap_or_else(|| {
-            let code = match &e {
-                ArrowError::CastError(_) | ArrowError::ParseError(_) | ArrowError::DivideByZero => Code::InvalidValue,
-                ArrowError::ArithmeticOverflow(_) => Code::InvalidValue,
-                ArrowError::MemoryError(_) => Code::MemoryLimit,
-                ArrowError::NotYetImplemented(_) => Code::NotSupported,
-                _ => Code::QueryFailed,
-            };
-            Error::new(code, first_line(&e.to_string())).source(e)
-        })
+        find(&e).unwrap_or_else(|| arrow(&e).source(e))
     }
 }
 
@@ -91,29 +85,64 @@ fn classify(e: &DataFusionError) -> Error {
         }
         DataFusionError::SQL(e, _) => syntax(e),
         DataFusionError::SchemaError(e, _) => schema(e),
-        DataFusionError::Plan(text) => plan(text),
+        DataFusionError::Plan(text) => words::plan(text),
         DataFusionError::NotImplemented(text) => Error::new(Code::NotSupported, first_line(text)),
         DataFusionError::Configuration(text) => Error::new(Code::InvalidArgument, first_line(text)),
         DataFusionError::ResourcesExhausted(text) => exhausted(text),
-        DataFusionError::IoError(e) => io_error(e),
-        DataFusionError::ArrowError(e, _) => {
-            let text = first_line(&e.to_string());
-            match e.as_ref() {
-                ArrowError::CastError(_) | ArrowError::ParseError(_) => Error::new(Code::InvalidValue, text),
-                ArrowError::DivideByZero | ArrowError::ArithmeticOverflow(_) => Error::new(Code::InvalidValue, text),
-                ArrowError::MemoryError(_) => Error::new(Code::MemoryLimit, text),
-                // Only rows to be written are held against a schema that requires values.
-                ArrowError::InvalidArgumentError(why) if why.contains("non-nullable but contains null") => {
-                    Error::new(Code::IcebergDataWriteFailed, "a required column would hold null").with("cause", text)
-                }
-                _ => Error::new(Code::QueryFailed, text),
-            }
-        }
+        DataFusionError::IoError(e) => stored(e),
+        DataFusionError::ArrowError(e, _) => arrow(e),
         DataFusionError::ParquetError(e) => Error::new(Code::DataFileCorrupt, first_line(&e.to_string())),
-        DataFusionError::ObjectStore(e) => Error::new(Code::StorageFailed, first_line(&e.to_string())),
-        DataFusionError::Internal(text) => Error::new(Code::Internal, first_line(text)),
-        other => Error::new(Code::QueryFailed, first_line(&other.strip_backtrace())),
+        DataFusionError::ObjectStore(e) => stored(e.as_ref()),
+        DataFusionError::Execution(text) => words::execution(text),
+        DataFusionError::Internal(text) => words::fault(text),
+        DataFusionError::External(e) => external(e.as_ref()),
+        other => words::execution(&other.strip_backtrace()),
     }
+}
+
+/// An error of a kernel. Values that a kernel has no result for are the user's.
+fn arrow(e: &ArrowError) -> Error {
+    let text = first_line(&e.to_string());
+    match e {
+        ArrowError::ExternalError(e) => external(e.as_ref()),
+        ArrowError::IoError(_, e) => stored(e),
+        ArrowError::CastError(_) | ArrowError::ParseError(_) => Error::new(Code::InvalidValue, text),
+        ArrowError::DivideByZero | ArrowError::ArithmeticOverflow(_) => Error::new(Code::InvalidValue, text),
+        ArrowError::MemoryError(_) => Error::new(Code::MemoryLimit, text),
+        ArrowError::NotYetImplemented(_) => Error::new(Code::NotSupported, text),
+        ArrowError::CsvError(_) | ArrowError::JsonError(_) => Error::new(Code::InputCorrupt, text),
+        // Only rows to be written are held against a schema that requires values.
+        ArrowError::InvalidArgumentError(why) if why.contains("non-nullable but contains null") => {
+            Error::new(Code::IcebergDataWriteFailed, "a required column would hold null").with("cause", text)
+        }
+        ArrowError::InvalidArgumentError(why) | ArrowError::ComputeError(why) => {
+            words::recognised(why).unwrap_or_else(|| Error::new(Code::QueryFailed, text))
+        }
+        _ => Error::new(Code::QueryFailed, text),
+    }
+}
+
+/// An error of neither the engine nor ours: of a library that a function or an option calls.
+fn external(e: &(dyn StdError + Send + Sync + 'static)) -> Error {
+    if let Some(e) = e.downcast_ref::<DataFusionError>() {
+        return classify(e);
+    }
+    if let Some(e) = e.downcast_ref::<ArrowError>() {
+        return arrow(e);
+    }
+    if causes(e).any(|cause| cause.is::<io::Error>() || cause.is::<object_store::Error>()) {
+        return stored(e);
+    }
+    // What options say of their values.
+    if e.is::<ParseIntError>() || e.is::<ParseFloatError>() || e.is::<ParseBoolError>() {
+        return Error::new(Code::InvalidArgument, first_line(&e.to_string()));
+    }
+    words::execution(&e.to_string())
+}
+
+/// What the operating system or a store answered.
+fn stored(e: &(dyn StdError + 'static)) -> Error {
+    Error::new(code_of(e), first_line(&e.to_string()))
 }
 
 /// The pool's report: a line that ends with a colon, one line for each of the largest consumers, and what was asked for.
@@ -137,16 +166,6 @@ fn exhausted(text: &str) -> Error {
     error.help("raise --memory-limit, lower --threads, or make the query smaller")
 }
 
-/// An error of the operating system, by what the caller can do.
-pub(super) fn io_error(e: &io::Error) -> Error {
-    let code = match e.kind() {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => Code::StorageFull,
-        _ => Code::StorageFailed,
-    };
-    Error::new(code, first_line(&e.to_string()))
-}
-
 fn syntax(e: &ParserError) -> Error {
     let text = match e {
         ParserError::TokenizerError(text) | ParserError::ParserError(text) => first_line(text),
@@ -167,32 +186,6 @@ fn schema(e: &SchemaError) -> Error {
         }
         other => Error::new(Code::SqlPlan, first_line(&other.to_string())),
     }
-}
-
-/// DataFusion says what is missing in words only.
-fn plan(text: &str) -> Error {
-    let text = first_line(text);
-    let quoted = || text.split('\'').nth(1).unwrap_or_default().to_owned();
-    let lower = text.to_ascii_lowercase();
-    if lower.starts_with("table '") && lower.contains("not found") {
-        let name = quoted();
-        return Error::new(Code::UnknownTable, format!("there is no table {}", name.trim_start_matches("daygrain.")))
-            .help("SHOW TABLES lists what there is");
-    }
-    if lower.starts_with("failed to resolve schema") || lower.starts_with("failed to resolve catalog") {
-        return Error::new(Code::UnknownNamespace, text);
-    }
-    if lower.starts_with("invalid function '") || lower.contains("function '") && lower.contains("not found") {
-        return Error::new(Code::UnknownFunction, format!("there is no function {}", quoted()));
-    }
-    Error::new(Code::SqlPlan, text)
-}
-
-/// The first line that says something: back traces and notes to DataFusion's developers are left out.
-fn first_line(text: &str) -> String {
-    let line = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default().trim();
-    let line = line.strip_prefix("Error during planning: ").unwrap_or(line);
-    line.trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -250,6 +243,23 @@ mod tests {
             (DataFusionError::IoError(io::Error::from(io::ErrorKind::StorageFull)), Code::StorageFull),
             (DataFusionError::SQL(Box::new(ParserError::ParserError("Expected: x".into())), None), Code::SqlSyntax),
             (DataFusionError::ArrowError(Box::new(ArrowError::DivideByZero), None), Code::InvalidValue),
+            (DataFusionError::Execution("Overflow happened on FACTORIAL(100)".into()), Code::InvalidValue),
+            (DataFusionError::Execution("map key cannot be null".into()), Code::QueryFailed),
+            (DataFusionError::Internal("array_resize: failed to convert size to usize".into()), Code::QueryFailed),
+            (DataFusionError::External("x".parse::<i8>().unwrap_err().into()), Code::InvalidArgument),
+            (
+                DataFusionError::External(Box::new(DataFusionError::Execution(
+                    "Month value '13' is out of range".into(),
+                ))),
+                Code::InvalidValue,
+            ),
+            (
+                DataFusionError::ObjectStore(Box::new(object_store::Error::NotFound {
+                    path: "a".into(),
+                    source: "gone".into(),
+                })),
+                Code::FileNotFound,
+            ),
         ] {
             assert_eq!(Error::from(e).code(), code);
         }

@@ -10,10 +10,14 @@
 //!   help: write to a new table, or evolve the spec
 //! ```
 
+mod causes;
 mod engine;
+mod words;
 
 use std::fmt;
 use std::sync::Arc;
+
+pub(crate) use causes::{causes, code_of};
 
 /// The result of anything in this library that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -74,6 +78,10 @@ codes! {
     UnknownTable = "unknown_table": NotFound;
     /// A schema (namespace) that was named does not exist.
     UnknownNamespace = "unknown_namespace": NotFound;
+    /// A table has no such snapshot, branch or tag.
+    UnknownSnapshot = "unknown_snapshot": NotFound;
+    /// What changed between two snapshots cannot be told.
+    ChangesUnavailable = "changes_unavailable": Rejected;
     /// A function that was named does not exist.
     UnknownFunction = "unknown_function": Rejected;
     /// The thing to create exists already.

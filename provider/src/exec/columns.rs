@@ -22,9 +22,10 @@ use parquet::arrow::RowNumber;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
 use super::footer::Footer;
+use super::numbers::{Inherited, Numbered};
 use crate::error::{Code, Error, Result};
 use crate::predicate::Value;
-use crate::scan::{Task, primitive, to_scalar};
+use crate::scan::{MetadataColumn, Task, primitive, to_scalar};
 use crate::schema::field_id;
 
 /// A file's columns as the Parquet reader gives them, and how each table column is made of them.
@@ -98,9 +99,14 @@ impl Layout {
         roots.dedup();
         let mut slots = Vec::with_capacity(wanted.len());
         for at in wanted {
-            slots.push(match self.columns.get(*at).and_then(|column| column.as_ref()) {
-                Some((root, adapt)) => Slot::Read(roots.partition_point(|r| r < root), Arc::clone(adapt)),
-                None => Slot::Constant(absent(table.field(*at))?),
+            let field = table.field(*at);
+            let column = self.columns.get(*at).and_then(|column| column.as_ref());
+            let stored = column.map(|(root, adapt)| (roots.partition_point(|r| r < root), Arc::clone(adapt)));
+            slots.push(match (MetadataColumn::of(field).filter(|column| column.by_row()), stored) {
+                (Some(MetadataColumn::Pos), _) => Slot::Inherited(None, Inherited::Position),
+                (Some(column), stored) => Slot::Inherited(stored, Inherited::of(column, &absent(field)?)),
+                (None, Some((at, adapt))) => Slot::Read(at, adapt),
+                (None, None) => Slot::Constant(absent(field)?),
             });
         }
         let parquet = self.reader.parquet_schema();
@@ -129,16 +135,28 @@ pub(super) struct Reshape {
 enum Slot {
     Read(usize, Arc<Adapt>),
     Constant(ScalarValue),
+    /// A stored column, if there is one, and what its nulls mean.
+    Inherited(Option<(usize, Arc<Adapt>)>, Inherited),
 }
 
 impl Reshape {
+    /// Whether batches must have the rows' positions as their last column.
+    pub(super) fn numbered(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot, Slot::Inherited(_, inherited) if inherited.numbered()))
+    }
+
     /// A batch of `mask`'s columns as a batch of `schema`, with the same rows.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let rows = batch.num_rows();
+        let read = |at: usize, adapt: &Adapt| {
+            let column = batch.columns().get(at);
+            adapt.apply(column.ok_or_else(|| ArrowError::SchemaError(format!("column {at} was not read")))?)
+        };
         let columns = self.slots.iter().map(|slot| match slot {
-            Slot::Read(at, adapt) => {
-                let column = batch.columns().get(*at);
-                adapt.apply(column.ok_or_else(|| ArrowError::SchemaError(format!("column {at} was not read")))?)
+            Slot::Read(at, adapt) => read(*at, adapt),
+            Slot::Inherited(stored, inherited) => {
+                let stored = stored.as_ref().map(|(at, adapt)| read(*at, adapt)).transpose()?;
+                inherited.column(stored, &Numbered(batch))
             }
             Slot::Constant(value) => value.to_array_of_size(rows).map_err(|e| ArrowError::ExternalError(Box::new(e))),
         });
@@ -152,6 +170,11 @@ impl Reshape {
 /// then the column's initial default, then null.
 pub(super) fn absent(field: i32, task: &Task, schema: &Schema) -> Option<Value> {
     let column = primitive(schema, field)?;
+    match MetadataColumn::with_id(field) {
+        Some(MetadataColumn::File) => return Some(Value::String(task.file_path().to_owned())),
+        Some(MetadataColumn::SpecId) => return Some(Value::Long(i64::from(task.spec_id()))),
+        _ => {}
+    }
     if let Some(value) = task.constant(field, column) {
         return value;
     }
@@ -162,6 +185,10 @@ pub(super) fn absent(field: i32, task: &Task, schema: &Schema) -> Option<Value> 
 /// The same, as a scalar of the column's Arrow type. A required column must have a value.
 pub(super) fn constant(field: &Field, task: &Task, schema: &Schema) -> Result<ScalarValue> {
     let id = field_id(field).unwrap_or_default();
+    if let Some(column) = MetadataColumn::with_id(id) {
+        let value = task.metadata(column, field.data_type())?;
+        return value.map_or_else(|| null(field.data_type()), Ok);
+    }
     let missing = || {
         Error::new(Code::DataFileCorrupt, "a data file lacks a required column")
             .with("column", field.name())

@@ -29,6 +29,8 @@ pub(super) struct Conjunct {
     pub(super) claim: Claim,
     /// The table columns it reads, ascending.
     pub(super) columns: Vec<usize>,
+    /// Somebody else tests it too: rows that fail it may be given out.
+    pub(super) optional: bool,
 }
 
 impl Conjunct {
@@ -40,20 +42,25 @@ impl Conjunct {
             let mut columns: Vec<usize> = collect_columns(expr).iter().map(|column| column.index()).collect();
             columns.sort_unstable();
             columns.dedup();
-            Conjunct { expr: Arc::clone(expr), claim, columns }
+            Conjunct { expr: Arc::clone(expr), claim, columns, optional: false }
         })
         .collect()
     }
 
+    /// The same, made optional.
+    pub(super) fn optional(self) -> Self {
+        Conjunct { optional: true, ..self }
+    }
+
     /// Whether the manifest proves the condition for every row of a file.
     pub(super) fn proven_by_manifest(&self, task: &Task, view: &View) -> bool {
-        self.claim.exact && holds_throughout(&self.claim.predicate, task, view)
+        holds_throughout(&self.claim.proof, task, view)
     }
 
     /// Whether the statistics of every selected row group prove the condition.
     pub(super) fn proven_by_groups(&self, facts: &FileFacts<'_>, selection: &Selection) -> bool {
-        let proven = |group: usize| self.claim.predicate.must_match(&|field| facts.of_group(group, field));
-        self.claim.exact && selection.iter().all(|(group, _)| proven(*group))
+        let proven = |group: usize| self.claim.proof.must_match(&|field| facts.of_group(group, field));
+        selection.iter().all(|(group, _)| proven(*group))
     }
 
     /// It asks for one value or a few: tested first.

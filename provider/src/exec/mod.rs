@@ -7,11 +7,15 @@
 mod columns;
 mod deletes;
 mod filter;
+mod first;
 mod footer;
+mod moving;
+mod numbers;
 mod opener;
 mod prune;
 mod reader;
 mod report;
+mod selected;
 mod source;
 mod stored;
 #[cfg(test)]
@@ -102,11 +106,20 @@ pub async fn explain(view: &Arc<View>, state: &dyn Session, filters: &[Expr]) ->
 /// The reports of all our scans in a physical plan, in pre-order. Levels that only execution knows are filled once the
 /// plan has run to its end; a plan that ran twice reports its last run.
 pub fn reports(plan: &Arc<dyn ExecutionPlan>) -> Vec<ScanReport> {
-    let mut reports = Vec::new();
+    sources(plan).into_iter().map(IcebergSource::report).collect()
+}
+
+/// The report of the scan of this view, and of no other that equals it; `None` where the optimiser removed the scan.
+pub(crate) fn report_of(plan: &Arc<dyn ExecutionPlan>, view: &Arc<View>) -> Option<ScanReport> {
+    sources(plan).into_iter().find(|source| source.scans(view)).map(IcebergSource::report)
+}
+
+fn sources(plan: &Arc<dyn ExecutionPlan>) -> Vec<&IcebergSource> {
+    let mut sources = Vec::new();
     let mut rest = vec![plan];
     while let Some(node) = rest.pop() {
-        reports.extend(IcebergSource::of(node).map(IcebergSource::report));
+        sources.extend(IcebergSource::of(node));
         rest.extend(node.children().into_iter().rev());
     }
-    reports
+    sources
 }

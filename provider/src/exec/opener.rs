@@ -7,10 +7,11 @@
 //!   … ─▶ equality deletes ─▶ residual ─▶ project
 //! ```
 
-use std::ops::Range;
+use std::collections::VecDeque;
+use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::compute::filter_record_batch;
@@ -23,23 +24,25 @@ use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use futures::future::try_join;
-use futures::stream::{BoxStream, Stream, StreamExt, empty, iter};
+use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt, empty, iter, once};
 use parking_lot::Mutex;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
-use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter, RowSelection};
+use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
 use parquet::arrow::async_reader::ParquetRecordBatchStream;
 
 use super::columns::{Layout, Reshape, constant};
-use super::deletes::{Live, Removal, Removing};
+use super::deletes::{Live, Removal, Removing, numbered};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
 use super::footer::Footer;
+use super::moving::{Moving, excludes};
 use super::prune::{FileFacts, Selection};
 use super::reader::{DecoderInput, FileIo};
 use super::report::{FileTally, Scan, Shared};
+use super::selected::{overall, root_bytes};
 use crate::error::{Code, Error, Result};
 use crate::observe::{Reason, Tally};
 use crate::predicate::Predicate;
-use crate::scan::{Piece, Task};
+use crate::scan::{DeleteKind, MetadataColumn, Piece, Task};
 
 type Batches = BoxStream<'static, DataFusionResult<RecordBatch>>;
 
@@ -48,6 +51,7 @@ pub(super) struct Reading {
     pub(super) scan: Arc<Scan>,
     /// Conditions that every row given out satisfies.
     pub(super) conjuncts: Arc<Vec<Conjunct>>,
+    pub(super) moving: Moving,
     /// Conditions that every wanted row satisfies: what doesn't may be left out, but need not be.
     pub(super) prune: Vec<Predicate>,
     pub(super) projection: ProjectionExprs,
@@ -59,14 +63,35 @@ pub(super) struct Reading {
 }
 
 /// Opens the files of one run of one partition.
-pub(super) struct Opener(pub(super) Arc<Reading>);
+pub(super) struct Opener {
+    reading: Arc<Reading>,
+    /// The files in another order than the partition's own.
+    queue: Option<Mutex<VecDeque<Arc<Piece>>>>,
+}
+
+impl Opener {
+    /// `queue`: the partition's files in the order in which they are wanted, if it is another than its own.
+    pub(super) fn new(reading: Reading, queue: Option<VecDeque<Arc<Piece>>>) -> Self {
+        Opener { reading: Arc::new(reading), queue: queue.map(Mutex::new) }
+    }
+}
 
 impl FileOpener for Opener {
     fn open(&self, file: PartitionedFile) -> DataFusionResult<FileOpenFuture> {
-        let piece = file.extensions.and_then(|extensions| extensions.downcast::<Piece>().ok());
+        let piece = match &self.queue {
+            // As many as there are files: one for each call.
+            Some(queue) => queue.lock().pop_front(),
+            None => file.extensions.and_then(|extensions| extensions.downcast::<Piece>().ok()),
+        };
         let piece = piece.ok_or_else(|| external(Error::new(Code::Internal, "a file without its task")))?;
+        let reading = Arc::clone(&self.reading);
+        if !reading.moving.settled() {
+            // Opened when its turn has come: the file before it may show that nothing of it is wanted.
+            let batches = once(reading.open(piece)).try_flatten().boxed();
+            return Ok(Box::pin(ready(Ok(batches))));
+        }
         // A task of its own: the next file is opened while this one is decoded. Dropping the future aborts it.
-        let opening = SpawnedTask::spawn(Arc::clone(&self.0).open(piece));
+        let opening = SpawnedTask::spawn(reading.open(piece));
         Ok(Box::pin(
             async move { opening.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? },
         ))
@@ -75,7 +100,7 @@ impl FileOpener for Opener {
 
 impl Drop for Opener {
     fn drop(&mut self) {
-        self.0.shared.lock().ended();
+        self.reading.shared.lock().ended();
     }
 }
 
@@ -87,17 +112,38 @@ impl Reading {
         if let (true, true, Some(rows)) = (self.wanted.is_empty(), open.is_empty(), task.live_rows()) {
             return self.counted(&piece, rows);
         }
+        let generation = self.moving.generation();
+        let moved = self.moving.now(view);
+        if excludes(&moved, task, view) {
+            self.shared.lock().excluded(task);
+            return Ok(empty().boxed());
+        }
         self.shared.lock().opened(task);
         let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(&self.shared));
         let Scan { footers, deletes, .. } = self.scan.as_ref();
         let footer = footers.load(&task.object, &mut io);
         let (footer, removal) = try_join(footer, deletes.of(task, footers, &self.shared)).await.map_err(external)?;
-        let (selection, open) = self.select(&piece, &footer, &io, open).await.map_err(external)?;
+        let (selection, open) = self.select(&piece, &footer, &io, &moved, open).await.map_err(external)?;
         let live = removal.select(selection, &footer, &mut self.shared.lock().ledger.row_groups);
         if live.selection.is_empty() {
             return Ok(empty().boxed());
         }
-        self.decode(task, footer, io, (live, removal), open)
+        let batches = self.decode(task, footer, io, (live, removal), open)?;
+        Ok(self.until_excluded(batches, generation, piece))
+    }
+
+    /// Ends the batches of a file when what moves excludes the rest of it; `generation` is what it was opened under.
+    fn until_excluded(self: Arc<Self>, batches: Batches, mut generation: u64, piece: Arc<Piece>) -> Batches {
+        if self.moving.settled() {
+            return batches;
+        }
+        let wanted = move |_: &DataFusionResult<RecordBatch>| {
+            let now = self.moving.generation();
+            let moved = std::mem::replace(&mut generation, now) != now;
+            let view = &self.scan.view;
+            ready(!moved || !excludes(&self.moving.now(view), &piece.task, view))
+        };
+        batches.take_while(wanted).boxed()
     }
 
     /// As many rows as metadata counts: nothing of the file is needed.
@@ -123,12 +169,15 @@ impl Reading {
         piece: &Piece,
         footer: &Footer,
         io: &FileIo,
+        moved: &[Predicate],
         mut open: Vec<&'c Conjunct>,
     ) -> Result<(Selection, Vec<&'c Conjunct>)> {
         let view = &self.scan.view;
+        let known = self.prune.iter().chain(moved);
         let prune: Vec<&Predicate> =
-            self.prune.iter().filter(|predicate| !holds_throughout(predicate, &piece.task, view)).collect();
-        let asked = prune.iter().copied().chain(open.iter().map(|conjunct| &conjunct.claim.predicate));
+            known.filter(|predicate| !holds_throughout(predicate, &piece.task, view)).collect();
+        let claimed = open.iter().flat_map(|conjunct| [&conjunct.claim.predicate, &conjunct.claim.proof]);
+        let asked = prune.iter().copied().chain(claimed);
         let facts = FileFacts::new(footer, &piece.task, &view.schema, asked);
         let mut tally = Tally::default();
         let groups = facts.keep_groups(piece.range.as_ref(), &prune, &mut tally);
@@ -148,19 +197,21 @@ impl Reading {
         (live, removal): (Live, Removal),
         open: Vec<&Conjunct>,
     ) -> DataFusionResult<Batches> {
-        let (table, schema) = match task.deletes.equality.is_empty() {
-            true => (&self.scan.view.arrow, &self.scan.view.schema),
-            false => (&self.scan.deletes.keys.table, &self.scan.deletes.keys.schema),
+        let compares_keys = task.delete_files().any(|file| matches!(file.kind, DeleteKind::Equality { .. }));
+        let (table, schema) = match compares_keys {
+            false => (&self.scan.view.arrow, &self.scan.view.schema),
+            true => (&self.scan.deletes.keys.table, &self.scan.deletes.keys.schema),
         };
         let layout = footer.layout(table, || Layout::new(&footer, table, schema)).map_err(external)?;
         let absent = |field: &Field| constant(field, task, schema);
         let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(external);
 
         let selection = live.rows.as_ref().unwrap_or(&live.selection);
-        let (early, late) = self.split(open, &layout, &footer, selection, io.gap());
+        let conditions = open.into_iter().chain(self.moving.tests()).collect();
+        let (early, late) = self.split(conditions, &layout, &footer, selection, io.gap());
         let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
         let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
-        let columns = self.columns_with(&late, removal.columns());
+        let columns = self.columns_with(&late, removal.columns().into_iter());
         let removing = removal.after_decoding(&columns, live.by_number).map_err(external)?;
         let output = reshape(&columns)?;
         let residual = residual(&late, &output.schema)?;
@@ -170,7 +221,11 @@ impl Reading {
         let leaves = output.leaves.iter().chain(tests.iter().flat_map(RowTest::leaves)).copied().collect();
         let input =
             DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::clone(&touched) };
-        let reader = if live.by_number { layout.numbered() } else { Ok(layout.reader.clone()) };
+        let by_position = output.numbered() || removing.as_ref().is_some_and(|removing| removing.numbered());
+        if by_position && !live.by_number && !numbered(&footer) {
+            return Err(external(io.corrupt("the file does not count its row groups, so that rows have no position")));
+        }
+        let reader = if by_position { layout.numbered() } else { Ok(layout.reader.clone()) };
         let reader = reader.map_err(|e| external(io.parquet(e)))?;
         let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, reader)
             .with_batch_size(self.batch_size)
@@ -214,8 +269,12 @@ impl Reading {
             let spared = stored(&mut self.wanted.iter().copied().filter(|at| !conjunct.columns.contains(at)));
             let in_file = conjunct.columns.iter().any(|at| layout.root(*at).is_some());
             let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
-            match in_file && flat && spared >= own.max(enough) {
+            // Rows are numbered once they are decoded.
+            let by_row = |at: &usize| MetadataColumn::of(table.field(*at)).is_some_and(MetadataColumn::by_row);
+            let early_enough = in_file && flat && !conjunct.columns.iter().any(by_row);
+            match early_enough && spared >= own.max(enough) {
                 true => early.push((!conjunct.is_lookup(), own, conjunct)),
+                false if conjunct.optional => {}
                 false => late.push(conjunct),
             }
         }
@@ -243,45 +302,6 @@ impl Reading {
 fn residual(late: &[&Conjunct], schema: &SchemaRef) -> DataFusionResult<Option<Arc<dyn PhysicalExpr>>> {
     let rebased = late.iter().map(|conjunct| reassign_expr_columns(Arc::clone(&conjunct.expr), schema));
     Ok(conjunction_opt(rebased.collect::<DataFusionResult<Vec<_>>>()?))
-}
-
-/// Stored bytes of a root column that hold selected rows.
-fn root_bytes(footer: &Footer, selection: &Selection, root: usize) -> u64 {
-    let schema = footer.metadata.file_metadata().schema_descr();
-    let leaves = || (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
-    let each = selection.iter().flat_map(|(group, rows)| leaves().map(move |leaf| (*group, leaf, rows.as_deref())));
-    each.map(|(group, leaf, rows)| chunk_bytes(footer, group, leaf, rows)).sum()
-}
-
-fn chunk_bytes(footer: &Footer, group: usize, leaf: usize, rows: Option<&[Range<usize>]>) -> u64 {
-    let Some(row_group) = footer.metadata.row_groups().get(group) else { return 0 };
-    let whole = row_group.columns().get(leaf).map_or(0, |column| column.compressed_size().max(0) as u64);
-    let pages = footer.metadata.offset_index().and_then(|index| index.get(group)?.get(leaf));
-    let (Some(rows), Some(pages)) = (rows, pages) else { return whole };
-    let pages = pages.page_locations();
-    let holds = |at: usize| {
-        let start = pages.get(at).map_or(0, |page| page.first_row_index);
-        let end = pages.get(at + 1).map_or(row_group.num_rows(), |page| page.first_row_index);
-        rows.iter().any(|range| (range.start as i64) < end && start < range.end as i64)
-    };
-    let selected = pages.iter().enumerate().filter(|(at, _)| holds(*at));
-    selected.map(|(_, page)| u64::try_from(page.compressed_page_size).unwrap_or_default()).sum()
-}
-
-/// The selected rows of the selected row groups, as the decoder wants them; `None`: all.
-fn overall(selection: &Selection, footer: &Footer) -> Option<RowSelection> {
-    selection.iter().any(|(_, rows)| rows.is_some()).then_some(())?;
-    let mut ranges = Vec::new();
-    let mut before = 0;
-    for (group, rows) in selection {
-        let count = footer.metadata.row_groups().get(*group).map_or(0, |g| g.num_rows().max(0) as usize);
-        match rows {
-            Some(rows) => ranges.extend(rows.iter().map(|range| range.start + before..range.end + before)),
-            None => ranges.push(before..before + count),
-        }
-        before += count;
-    }
-    Some(RowSelection::from_consecutive_ranges(ranges.into_iter(), before))
 }
 
 /// The batches of one piece of a file.
@@ -315,7 +335,7 @@ impl Stream for Decoding {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            match ready!(self.batches.poll_next_unpin(context)) {
+            match std::task::ready!(self.batches.poll_next_unpin(context)) {
                 Some(Ok(batch)) => match self.finish(&batch) {
                     Ok(batch) if batch.num_rows() == 0 => {}
                     Ok(batch) => {

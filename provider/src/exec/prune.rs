@@ -204,6 +204,7 @@ impl Pages<'_> {
             Predicate::Compare { field, .. }
             | Predicate::In { field, .. }
             | Predicate::NotIn { field, .. }
+            | Predicate::Bucket { field, .. }
             | Predicate::IsNull { field }
             | Predicate::IsNotNull { field } => match self.pages(*field) {
                 Some(pages) => {

@@ -12,7 +12,8 @@ use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
 
 use crate::observe::Reason;
-use crate::scan::{DeleteFile, Ledger, Plan, ScanReport, Task, View};
+use crate::predicate::{Claim, Predicate};
+use crate::scan::{DeleteFile, Gap, Ledger, Plan, ScanReport, Task, View};
 
 use super::deletes::{DeleteFiles, Live, address};
 use super::footer::Footers;
@@ -24,6 +25,7 @@ pub(super) struct Running {
     pub(super) ledger: Ledger,
     opened: HashSet<usize>,
     answered: HashSet<usize>,
+    excluded: HashSet<usize>,
     deletes: HashSet<usize>,
     ended: bool,
 }
@@ -40,6 +42,11 @@ impl Running {
     /// The file's rows were counted without reading it.
     pub(super) fn answered(&mut self, task: &Arc<Task>) {
         self.answered.insert(Arc::as_ptr(task).addr());
+    }
+
+    /// A filter that moves excluded the file, or a part of it, before anything of it was read.
+    pub(super) fn excluded(&mut self, task: &Arc<Task>) {
+        self.excluded.insert(Arc::as_ptr(task).addr());
     }
 
     /// The delete file is needed.
@@ -65,6 +72,11 @@ pub(super) struct Scan {
 struct Runs {
     partitions: usize,
     running: BTreeMap<usize, Shared>,
+}
+
+fn gap(claim: &Claim) -> Option<Gap> {
+    let nothing = claim.predicate == Predicate::True;
+    claim.reason.map(|reason| Gap { condition: claim.text.clone(), nothing, reason })
 }
 
 impl Scan {
@@ -94,6 +106,7 @@ impl Scan {
         let runs = self.runs.lock();
         let mut opened = HashSet::new();
         let mut answered = HashSet::new();
+        let mut excluded = HashSet::new();
         let mut deletes = HashSet::new();
         let mut ended = runs.running.len() == runs.partitions;
         for running in runs.running.values() {
@@ -101,30 +114,43 @@ impl Scan {
             ledger.merge(&running.ledger);
             opened.extend(running.opened.iter().copied());
             answered.extend(running.answered.iter().copied());
+            excluded.extend(running.excluded.iter().copied());
             deletes.extend(running.deletes.iter().copied());
             ended &= running.ended;
         }
         answered.retain(|task| !opened.contains(task));
+        excluded.retain(|task| !opened.contains(task) && !answered.contains(task));
         let ended = ended && !runs.running.is_empty();
         ledger.files.demote(Reason::Metadata, answered.len() as u64);
+        ledger.files.demote(Reason::DynamicFilter, excluded.len() as u64);
         if ended {
-            let unopened = self.plan.tasks.len().saturating_sub(opened.len() + answered.len());
+            let read = opened.len() + answered.len() + excluded.len();
+            let unopened = self.plan.tasks.len().saturating_sub(read);
             ledger.files.demote(Reason::Limit, unopened as u64);
         }
-        self.settle_deletes(deletes, &answered, ended, &mut ledger);
+        let because = |task: &Arc<Task>| match Arc::as_ptr(task).addr() {
+            task if answered.contains(&task) => Some(Reason::Metadata),
+            task if excluded.contains(&task) => Some(Reason::DynamicFilter),
+            _ => ended.then_some(Reason::Limit),
+        };
+        self.settle_deletes(deletes, because, &mut ledger);
         ledger
     }
 
-    /// Counts the delete files that turned out not to be needed; those in `used` were.
-    fn settle_deletes(&self, mut used: HashSet<usize>, answered: &HashSet<usize>, ended: bool, ledger: &mut Ledger) {
-        let carried = |task: &Arc<Task>| task.deletes.iter().map(address).collect::<Vec<_>>();
-        let (counted, rest): (Vec<_>, Vec<_>) =
-            self.plan.tasks.iter().partition(|task| answered.contains(&Arc::as_ptr(task).addr()));
-        let mut unused =
-            |tasks: Vec<&Arc<Task>>| tasks.into_iter().flat_map(carried).filter(|file| used.insert(*file)).count();
-        ledger.delete_files.demote(Reason::Metadata, unused(counted) as u64);
-        if ended {
-            ledger.delete_files.demote(Reason::Limit, unused(rest) as u64);
+    /// Counts the delete files that turned out not to be needed, unlike those `used`, by why their data file was not read.
+    fn settle_deletes(
+        &self,
+        mut used: HashSet<usize>,
+        because: impl Fn(&Arc<Task>) -> Option<Reason>,
+        ledger: &mut Ledger,
+    ) {
+        if self.plan.ledger.delete_files.kept() == 0 {
+            return;
+        }
+        for reason in [Reason::Metadata, Reason::DynamicFilter, Reason::Limit] {
+            let tasks = self.plan.tasks.iter().filter(|task| because(task) == Some(reason));
+            let unused = tasks.flat_map(|task| task.delete_files()).filter(|file| used.insert(address(file)));
+            ledger.delete_files.demote(reason, unused.count() as u64);
         }
     }
 
@@ -133,10 +159,12 @@ impl Scan {
         ScanReport {
             table: self.view.name.clone(),
             snapshot_id: self.view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id()),
+            reference: self.view.reference.clone(),
             partition_predicates: self.plan.partition_predicates.clone(),
             filtered: !self.plan.claims.is_empty() || residual.is_some(),
             partitioned: !self.view.metadata.default_partition_spec().is_unpartitioned(),
             residual,
+            gaps: self.plan.claims.iter().filter_map(gap).collect(),
             ledger: self.ledger(),
         }
     }
@@ -148,12 +176,15 @@ impl Scan {
         let mut facts = vec![
             ("table", report.table),
             ("snapshot", report.snapshot_id.map_or_else(|| "none".to_owned(), |id| id.to_string())),
+        ];
+        facts.extend(report.reference.map(|reference| ("ref", reference)));
+        facts.extend([
             ("partition", format!("[{}]", specs.collect::<Vec<_>>().join("; "))),
             ("residual", report.residual.unwrap_or_else(|| "none".to_owned())),
             ("manifests", report.ledger.manifests.to_string()),
             ("files", report.ledger.files.to_string()),
             ("delete_files", report.ledger.delete_files.to_string()),
-        ];
+        ]);
         if self.started() {
             facts.extend([
                 ("row_groups", report.ledger.row_groups.to_string()),
@@ -173,8 +204,8 @@ impl fmt::Debug for Scan {
     }
 }
 
-/// Rows of a row group; `None`: all.
-type Ranges<'a> = Option<&'a [Range<usize>]>;
+/// The wanted rows of a row group; `None`: all.
+type Rows<'a> = Option<&'a [Range<usize>]>;
 
 /// Counts the rows and pages of one piece of a file; settled when its stream ends or is dropped.
 pub(super) struct FileTally {
@@ -241,7 +272,7 @@ impl FileTally {
     fn settle_pages(
         &self,
         (group, leaf): (usize, usize),
-        (selected, live): (Ranges<'_>, Ranges<'_>),
+        (selected, live): (Rows<'_>, Rows<'_>),
         touched: &[Range<u64>],
         rest: Reason,
         ledger: &mut Ledger,

@@ -14,18 +14,20 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::datasource::table_schema::TableSchema;
 use datafusion::error::Result;
 use datafusion::physical_expr::projection::ProjectionExprs;
-use datafusion::physical_expr::{LexOrdering, PhysicalExpr, conjunction_opt};
+use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, conjunction_opt};
 use datafusion::physical_expr_common::physical_expr::{is_dynamic_physical_expr, is_volatile};
 use datafusion::physical_plan::filter_pushdown::{FilterPushdownPropagation, PushedDown};
 use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
-use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan};
+use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
 use object_store::{ObjectMeta, ObjectStore};
 
 use super::filter::Conjunct;
+use super::first::First;
+use super::moving::Moving;
 use super::opener::{Opener, Reading};
 use super::report::Scan;
 use crate::predicate::Predicate;
-use crate::scan::{Piece, ScanReport, balance};
+use crate::scan::{Piece, ScanReport, View, balance};
 
 /// Rows a batch where the session doesn't say: DataFusion's default.
 const BATCH_SIZE: usize = 8192;
@@ -38,6 +40,9 @@ pub(super) struct IcebergSource {
     projection: ProjectionExprs,
     /// What the optimiser was promised that every row satisfies.
     conjuncts: Arc<Vec<Conjunct>>,
+    moving: Moving,
+    /// The column whose least or greatest values are wanted first.
+    first: Option<First>,
     batch_size: Option<usize>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -50,6 +55,8 @@ impl IcebergSource {
             projection: ProjectionExprs::from_indices(&all, &arrow),
             table_schema: TableSchema::from_file_schema(arrow),
             conjuncts: Arc::default(),
+            moving: Moving::default(),
+            first: None,
             batch_size: None,
             metrics: ExecutionPlanMetricsSet::new(),
             scan,
@@ -61,6 +68,10 @@ impl IcebergSource {
         let node = plan.as_any().downcast_ref::<DataSourceExec>()?;
         let config = node.data_source().as_any().downcast_ref::<FileScanConfig>()?;
         config.file_source().as_any().downcast_ref()
+    }
+
+    pub(super) fn scans(&self, view: &Arc<View>) -> bool {
+        Arc::ptr_eq(&self.scan.view, view)
     }
 
     pub(super) fn report(&self) -> ScanReport {
@@ -121,16 +132,19 @@ impl FileSource for IcebergSource {
         config: &FileScanConfig,
         partition: usize,
     ) -> Result<Arc<dyn FileOpener>> {
-        Ok(Arc::new(Opener(Arc::new(Reading {
+        let queue = self.first.as_ref().map(|first| first.queue(config, partition, &self.scan.view));
+        let reading = Reading {
             scan: Arc::clone(&self.scan),
             conjuncts: Arc::clone(&self.conjuncts),
+            moving: self.moving.clone(),
             prune: self.prune(),
             projection: self.projection.clone(),
             wanted: self.projection.column_indices(),
             batch_size: self.batch_size.unwrap_or(BATCH_SIZE),
             limit: config.limit,
             shared: self.scan.start(partition, config.file_groups.len()),
-        }))))
+        };
+        Ok(Arc::new(Opener::new(reading, queue)))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -192,16 +206,21 @@ impl FileSource for IcebergSource {
     }
 
     /// Promises every condition but those that change while the query runs or with every call. What planning has proven
-    /// for all files is promised and forgotten.
+    /// for all files is promised and forgotten. What moves is used and not promised: who made it tests it.
     fn try_pushdown_filters(
         &self,
         filters: Vec<Arc<dyn PhysicalExpr>>,
         _config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         let mut conjuncts = self.conjuncts.as_ref().clone();
+        let mut moving = self.moving.clone();
         let mut answers = Vec::with_capacity(filters.len());
         for filter in filters {
-            if is_dynamic_physical_expr(&filter) || is_volatile(&filter) {
+            let moves = is_dynamic_physical_expr(&filter);
+            if moves && !is_volatile(&filter) {
+                moving = moving.and(&filter, &self.scan.view);
+            }
+            if moves || is_volatile(&filter) {
                 answers.push(PushedDown::No);
                 continue;
             }
@@ -209,13 +228,24 @@ impl FileSource for IcebergSource {
             conjuncts.extend(each.into_iter().filter(|conjunct| !self.proven(conjunct)));
             answers.push(PushedDown::Yes);
         }
-        let promised = answers.iter().any(|answer| matches!(answer, PushedDown::Yes));
         let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
-        if !promised {
-            return Ok(propagation);
-        }
-        let source = IcebergSource { conjuncts: Arc::new(conjuncts), ..self.clone() };
+        let source = IcebergSource { conjuncts: Arc::new(conjuncts), moving, ..self.clone() };
         Ok(propagation.with_updated_node(Arc::new(source) as Arc<dyn FileSource>))
+    }
+
+    /// Reads first what a sort wants first, so that a TopK above soon knows what it does not want. Promises no order.
+    fn try_pushdown_sort(
+        &self,
+        order: &[PhysicalSortExpr],
+        _properties: &EquivalenceProperties,
+    ) -> Result<SortOrderPushdownResult<Arc<dyn FileSource>>> {
+        match order.first().and_then(|sort| First::of(sort, &self.projection, &self.scan.view)) {
+            Some(first) => {
+                let source = IcebergSource { first: Some(first), ..self.clone() };
+                Ok(SortOrderPushdownResult::Inexact { inner: Arc::new(source) })
+            }
+            None => Ok(SortOrderPushdownResult::Unsupported),
+        }
     }
 
     fn try_pushdown_projection(&self, projection: &ProjectionExprs) -> Result<Option<Arc<dyn FileSource>>> {

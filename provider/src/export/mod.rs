@@ -7,6 +7,7 @@
 //! Nothing is written before the sink runs: an export that is refused leaves the table as it was.
 
 mod prepare;
+mod source;
 #[cfg(test)]
 mod tests;
 
@@ -39,7 +40,11 @@ pub enum Source {
     Files(Vec<String>),
     /// A planned query.
     Query(Arc<dyn ExecutionPlan>),
+    /// Another Iceberg table.
+    Table(TableSource),
 }
+
+pub use source::TableSource;
 
 /// An export to run.
 #[derive(Clone, Debug)]
@@ -88,6 +93,8 @@ struct Opened {
     json_paths: Vec<String>,
     /// What contradicts the table's types: raised after drift, which comes first.
     clash: Option<Error>,
+    /// The table property that says how far a source table is exported with these rows.
+    position: Option<(String, String)>,
 }
 
 /// Runs an export to its end. `state` gives the memory pool, the partitions and the batch size.
@@ -144,12 +151,16 @@ async fn attempt(
     }
     dataset = dataset.with_json_paths(&opened.json_paths);
     let target = prepare::target(request, &dataset, base, &opened, committer)?;
+    let emptied = source::without_rows(&target, opened.position.as_ref());
 
     let plan = sink::plan(opened.plan, target, committer.clone(), state, Arc::clone(&progress.sink))?;
     let stream = execute_stream(Arc::clone(&plan), state.task_ctx())?;
     stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
     let report = sink::report(&plan)
         .ok_or_else(|| Error::new(Code::Internal, "the sink ended without a report").with("table", &table))?;
+    if let (Outcome::Empty, Some(change)) = (report.outcome, emptied) {
+        source::commit(committer, &request.ident, change).await?;
+    }
     Ok(done(report, opened.json_paths))
 }
 
@@ -175,18 +186,10 @@ async fn open(
     progress: &ExportProgress,
 ) -> Result<Opened> {
     let opened = match &request.source {
-        Source::Query(plan) => {
-            let schema = plan.schema();
-            // A query's nullability is an accident of its expressions, not a declaration.
-            let fields: Vec<Field> =
-                schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
-            Opened {
-                plan: Arc::clone(plan),
-                schema: ArrowSchema::new(fields),
-                source: SchemaSource::Schema,
-                json_paths: dataset.json().to_vec(),
-                clash: None,
-            }
+        Source::Query(plan) => planned(Arc::clone(plan), dataset),
+        Source::Table(table) => {
+            let (plan, position) = table.open(base, state).await?;
+            Opened { position, ..planned(plan, dataset) }
         }
         Source::Files(paths) => {
             let table = base.map(|base| schema::to_arrow(base.metadata.current_schema())).transpose()?;
@@ -207,10 +210,25 @@ async fn open(
                 plan: opened.plan,
                 json_paths: opened.json_paths,
                 clash: opened.clash,
+                position: None,
             }
         }
     };
     without_null_columns(opened)
+}
+
+/// The rows of a plan. Its nullability is an accident of its expressions, not a declaration.
+fn planned(plan: Arc<dyn ExecutionPlan>, dataset: &Dataset) -> Opened {
+    let schema = plan.schema();
+    let fields: Vec<Field> = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+    Opened {
+        plan,
+        schema: ArrowSchema::new(fields),
+        source: SchemaSource::Schema,
+        json_paths: dataset.json().to_vec(),
+        clash: None,
+        position: None,
+    }
 }
 
 /// A column without a type holds nothing but nulls and makes no column.
@@ -231,6 +249,7 @@ fn without_null_columns(opened: Opened) -> Result<Opened> {
 }
 
 /// Summary keys of an export's snapshot.
-pub(crate) fn summary(dataset: &Dataset) -> BTreeMap<String, String> {
-    BTreeMap::from([("daygrain.dataset".to_owned(), dataset.name().to_owned())])
+pub(crate) fn summary(dataset: &Dataset, position: Option<&(String, String)>) -> BTreeMap<String, String> {
+    let named = ("daygrain.dataset".to_owned(), dataset.name().to_owned());
+    std::iter::once(named).chain(position.cloned()).collect()
 }

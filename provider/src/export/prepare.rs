@@ -50,7 +50,7 @@ pub(super) fn target(
     dataset.check_json(incoming, |column| schema.is_some_and(|schema| schema.field_by_name(column).is_some()))?;
     match base {
         None if opened.clash.is_some() => Err(clash(opened)),
-        None => create(request, dataset, &resolved, incoming, committer),
+        None => create(request, dataset, &resolved, opened, committer),
         Some(base) => append(request, dataset, &resolved, base, opened),
     }
 }
@@ -64,9 +64,10 @@ fn create(
     request: &Request,
     dataset: &Dataset,
     resolved: &Resolved,
-    incoming: &ArrowSchema,
+    opened: &Opened,
     committer: &Committer,
 ) -> Result<Target> {
+    let incoming = &opened.schema;
     let schema = schema::from_arrow(&as_declared(dataset, incoming), &dataset.nanoseconds())?;
     if schema.as_struct().fields().is_empty() {
         return Err(Error::new(Code::IcebergSchemaIncompatible, "the input has no columns a table could have")
@@ -74,7 +75,8 @@ fn create(
     }
     let layout = layout::derive(resolved, &schema)?;
     let location = committer.catalog.location(&request.ident)?;
-    let properties: HashMap<String, String> = dataset.to_properties().into_iter().collect();
+    let mut properties: HashMap<String, String> = dataset.to_properties().into_iter().collect();
+    properties.extend(opened.position.clone());
     let built = TableMetadataBuilder::new(schema, layout.spec, layout.order, location, FormatVersion::V3, properties)?
         .assign_uuid(committer.env.ids.uuid())
         .build()?;
@@ -84,7 +86,7 @@ fn create(
         metadata: Arc::new(built.metadata),
         updates: built.changes,
         batch_id: request.batch_id.clone(),
-        summary: summary(dataset),
+        summary: summary(dataset, opened.position.as_ref()),
     })
 }
 
@@ -158,7 +160,7 @@ fn append(request: &Request, dataset: &Dataset, resolved: &Resolved, base: Base,
     if declares_order {
         updates.extend(order_updates(&base.metadata, order));
     }
-    updates.extend(property_updates(dataset, &base.metadata));
+    updates.extend(property_updates(dataset, opened.position.as_ref(), &base.metadata));
 
     let mut builder =
         TableMetadataBuilder::new_from_metadata(base.metadata.as_ref().clone(), Some(base.location.clone()));
@@ -171,7 +173,7 @@ fn append(request: &Request, dataset: &Dataset, resolved: &Resolved, base: Base,
         base: Some(base),
         updates,
         batch_id: request.batch_id.clone(),
-        summary: summary(dataset),
+        summary: summary(dataset, opened.position.as_ref()),
     })
 }
 
@@ -190,9 +192,13 @@ fn order_updates(metadata: &TableMetadata, derived: SortOrder) -> Vec<TableUpdat
     }
 }
 
-fn property_updates(dataset: &Dataset, metadata: &TableMetadata) -> Option<TableUpdate> {
+fn property_updates(
+    dataset: &Dataset,
+    position: Option<&(String, String)>,
+    metadata: &TableMetadata,
+) -> Option<TableUpdate> {
     let held = metadata.properties();
-    let updates: HashMap<String, String> =
-        dataset.to_properties().into_iter().filter(|(key, value)| held.get(key) != Some(value)).collect();
+    let wanted = dataset.to_properties().into_iter().chain(position.cloned());
+    let updates: HashMap<String, String> = wanted.filter(|(key, value)| held.get(key) != Some(value)).collect();
     (!updates.is_empty()).then_some(TableUpdate::SetProperties { updates })
 }

@@ -244,7 +244,8 @@ impl ExecutionPlan for InputExec {
 
     fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> DataFusionResult<SendableRecordBatchStream> {
         let Some(portions) = self.partitions.get(partition).cloned() else {
-            return Err(DataFusionError::Internal(format!("InputExec has no partition {partition}")));
+            let what = format!("the input has no partition {partition}");
+            return Err(Error::new(Code::Internal, what).into());
         };
         let mut builder = RecordBatchReceiverStream::builder(self.schema(), CHANNEL);
         let sender = builder.tx();

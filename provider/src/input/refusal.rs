@@ -12,6 +12,13 @@ pub(super) fn clash(path: &str, column: &str, found: &str) -> Error {
         .help("write to a new table, or declare the column as json when the table is made")
 }
 
+/// The error of a column that is declared as JSON text and has another type.
+pub(super) fn not_text(path: &str, column: &str) -> Error {
+    Error::new(Code::IcebergSchemaIncompatible, format!("a column of type {column} can't hold JSON text"))
+        .with("path", path)
+        .help("don't declare the column as json, or write to a new table")
+}
+
 /// What a value is, with its article.
 pub(super) fn describe(kind: &Kind<'_>) -> &'static str {
     match kind {

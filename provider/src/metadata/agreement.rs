@@ -10,8 +10,8 @@ use std::sync::Arc;
 use iceberg::io::FileIO;
 use iceberg::spec::{
     DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestEntry,
-    ManifestFile, ManifestList, ManifestStatus, ManifestWriterBuilder, NestedField, PartitionSpec, PrimitiveLiteral, PrimitiveType, Schema, Struct,
-    Transform, Type,
+    ManifestFile, ManifestList, ManifestStatus, ManifestWriterBuilder, NestedField, PartitionSpec, PrimitiveLiteral,
+    PrimitiveType, Schema, Struct, Transform, Type,
 };
 use proptest::prelude::*;
 
@@ -342,7 +342,8 @@ impl Handmade {
     }
 
     fn file(&self, entries: &[Vec<u8>]) -> Vec<u8> {
-        let table = r#"{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"p-q","required":false,"type":"TYPE"}]}"#;
+        let table =
+            r#"{"type":"struct","schema-id":0,"fields":[{"id":1,"name":"p-q","required":false,"type":"TYPE"}]}"#;
         let (schema, table) = (self.schema(), table.replace("TYPE", self.partition.1));
         let spec = r#"[{"name":"p-q","transform":"identity","source-id":1}]"#;
         let mut meta = vec![("avro.schema", schema.as_str()), ("schema", &table), ("partition-spec", spec)];

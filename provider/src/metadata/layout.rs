@@ -80,14 +80,7 @@ impl Layout {
         };
         ids::number_entry(&mut entry, &named);
         let file = ids::data_file(&entry).ok_or("its schema has no data file")?.clone();
-        Ok(Layout {
-            entry,
-            file,
-            schema: read.schema,
-            spec: read.partition_spec,
-            version: read.format_version,
-            tuple,
-        })
+        Ok(Layout { entry, file, schema: read.schema, spec: read.partition_spec, version: read.format_version, tuple })
     }
 }
 

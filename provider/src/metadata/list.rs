@@ -163,7 +163,8 @@ fn summaries(ty: &Type, at: &mut Cursor<'_>) -> Result<Option<Vec<FieldSummary>>
     let mut summaries = Vec::new();
     let there = ty.items(at, |item, at| {
         // Where a writer left it out, anything may be there.
-        let mut summary = FieldSummary { contains_null: true, contains_nan: None, lower_bound: None, upper_bound: None };
+        let mut summary =
+            FieldSummary { contains_null: true, contains_nan: None, lower_bound: None, upper_bound: None };
         item.fields(at, |field, at| {
             match field.id {
                 Some(list::CONTAINS_NULL) => summary.contains_null = field.ty.boolean(at)?.unwrap_or(true),

@@ -64,7 +64,14 @@ impl Manifest {
             Ok(())
         })?;
         let tuples = tuples.distinct;
-        Ok(Manifest { path: path.to_owned(), spec_id: file.partition_spec_id, layout, heads, tuples, records: avro.payload })
+        Ok(Manifest {
+            path: path.to_owned(),
+            spec_id: file.partition_spec_id,
+            layout,
+            heads,
+            tuples,
+            records: avro.payload,
+        })
     }
 
     /// How many entries there are.
@@ -111,6 +118,16 @@ impl Manifest {
     /// Data sequence number of an entry; 0 if there is no such entry.
     pub fn sequence_number(&self, at: usize) -> i64 {
         self.heads.get(at).map_or(0, |head| head.sequence_number)
+    }
+
+    /// The id of the first row of an entry's file, inherited where it is; `None` where there is none.
+    pub fn first_row_id(&self, at: usize) -> Option<i64> {
+        self.heads.get(at)?.first_row_id
+    }
+
+    /// Whether the snapshot `id` added an entry's file.
+    pub fn is_added_by(&self, at: usize, id: i64) -> bool {
+        self.heads.get(at).is_some_and(|head| head.status == ManifestStatus::Added && head.snapshot_id == id)
     }
 
     /// Rows in an entry's file, deleted ones included; 0 if there is no such entry.
@@ -189,12 +206,7 @@ struct Tuples<'a> {
 }
 
 impl<'a> Tuples<'a> {
-    fn number(
-        &mut self,
-        layout: &Layout,
-        partition: &Type,
-        at: &mut Cursor<'a>,
-    ) -> std::result::Result<u32, String> {
+    fn number(&mut self, layout: &Layout, partition: &Type, at: &mut Cursor<'a>) -> std::result::Result<u32, String> {
         let mut ahead = at.clone();
         partition.skip(&mut ahead)?;
         let bytes = at.take(at.left() - ahead.left())?;
@@ -252,8 +264,7 @@ fn head<'a>(
         snapshot_id: snapshot_id.unwrap_or(file.added_snapshot_id),
         sequence_number: sequences.0,
         file_sequence_number: sequences.1,
-        first_row_id: first_row_id
-            .ok_or_else(|| format!("row ids overflow at {}", found.path.unwrap_or_default()))?,
+        first_row_id: first_row_id.ok_or_else(|| format!("row ids overflow at {}", found.path.unwrap_or_default()))?,
         record_count,
     })
 }

@@ -18,6 +18,7 @@ mod open;
 mod parse;
 mod parsed;
 mod record;
+mod refs;
 mod relocate;
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ pub use open::open;
 pub use parse::parse;
 pub use parsed::Parsed;
 pub use record::{Brief, ColumnMetrics};
+pub use refs::{Ref, RefKind, refs};
 pub use relocate::Relocation;
 pub(crate) use write::encoded_size;
 pub use write::{ManifestTarget, NewEntry, NewList, WrittenList, rebuild, write_list, write_manifest};

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use iceberg::spec::{
-    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, Literal, PrimitiveLiteral, PrimitiveType, Schema,
-    Struct,
+    DataContentType, DataFile, DataFileBuilder, DataFileFormat, Datum, Literal, PrimitiveLiteral, PrimitiveType,
+    Schema, Struct,
 };
 
 use super::avro::{Cursor, Type};
@@ -253,10 +253,9 @@ fn literal(ty: &Type, at: &mut Cursor<'_>, field: &TupleField) -> Result<Option<
     let value = ty.optional(at, |ty, at| match (ty, &field.ty) {
         (Type::Boolean, P::Boolean) => Ok(ty.boolean(at)?.map(L::Boolean)),
         (Type::Long, P::Int | P::Date) => Ok(ty.int(at)?.map(L::Int)),
-        (
-            Type::Long,
-            P::Long | P::Time | P::Timestamp | P::Timestamptz | P::TimestampNs | P::TimestamptzNs,
-        ) => Ok(ty.long(at)?.map(L::Long)),
+        (Type::Long, P::Long | P::Time | P::Timestamp | P::Timestamptz | P::TimestampNs | P::TimestamptzNs) => {
+            Ok(ty.long(at)?.map(L::Long))
+        }
         (Type::Float, P::Float) => Ok(Some(L::Float(f32::from_le_bytes(at.array()?).into()))),
         (Type::Float, P::Double) => Ok(Some(L::Double(f64::from(f32::from_le_bytes(at.array()?)).into()))),
         (Type::Double, P::Double) => Ok(Some(L::Double(f64::from_le_bytes(at.array()?).into()))),
@@ -269,7 +268,9 @@ fn literal(ty: &Type, at: &mut Cursor<'_>, field: &TupleField) -> Result<Option<
         }
         (Type::Bytes | Type::Fixed(_), P::Decimal { .. }) => {
             let bytes = ty.bytes(at)?.unwrap_or_default();
-            unscaled(bytes).map(|value| Some(L::Int128(value))).ok_or_else(|| format!("a decimal of {} bytes", bytes.len()))
+            unscaled(bytes)
+                .map(|value| Some(L::Int128(value)))
+                .ok_or_else(|| format!("a decimal of {} bytes", bytes.len()))
         }
         _ => Err(format!("its partition field {} (`{}`) is no {}", field.id, field.name, field.ty)),
     })?;

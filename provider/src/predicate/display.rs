@@ -39,6 +39,10 @@ impl fmt::Display for Shown<'_> {
             }
             Predicate::In { field, values } => self.list(f, *field, "IN", values),
             Predicate::NotIn { field, values } => self.list(f, *field, "NOT IN", values),
+            Predicate::Bucket { field, bucket, values, negated } => {
+                let hashed = format!("bucket({}, {})", bucket.buckets(), (self.name)(*field).0);
+                self.listed(f, &hashed, None, if *negated { "NOT IN" } else { "IN" }, values)
+            }
             Predicate::IsNull { field } => write!(f, "{} IS NULL", (self.name)(*field).0),
             Predicate::IsNotNull { field } => write!(f, "{} IS NOT NULL", (self.name)(*field).0),
         }
@@ -62,10 +66,21 @@ impl Shown<'_> {
 
     fn list(&self, f: &mut fmt::Formatter<'_>, field: i32, word: &str, values: &[Value]) -> fmt::Result {
         let (name, ty) = (self.name)(field);
+        self.listed(f, &name, ty.as_ref(), word, values)
+    }
+
+    fn listed(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        name: &str,
+        ty: Option<&PrimitiveType>,
+        word: &str,
+        values: &[Value],
+    ) -> fmt::Result {
         write!(f, "{name} {word} (")?;
         for (i, value) in values.iter().take(LIST_SHOWN).enumerate() {
             let comma = if i > 0 { ", " } else { "" };
-            write!(f, "{comma}{}", Text(value, ty.as_ref()))?;
+            write!(f, "{comma}{}", Text(value, ty))?;
         }
         match values.len().saturating_sub(LIST_SHOWN) {
             0 => f.write_str(")"),

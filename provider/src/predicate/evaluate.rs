@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Facts, Op, Predicate, Value, Values};
+use super::{Facts, Hash, Op, Predicate, Value, Values};
 
 impl Predicate {
     /// False only if no row of the set can satisfy the predicate. Facts that contradict themselves count as not known.
@@ -29,6 +29,10 @@ impl Predicate {
             Predicate::Compare { field, op, value } => Seen::new(facts(*field), value).may_compare(*op, value),
             Predicate::In { field, values } => Seen::of_list(facts(*field), values).may_be_in(values),
             Predicate::NotIn { field, values } => Seen::of_list(facts(*field), values).may_be_outside(values),
+            Predicate::Bucket { field, bucket, values, negated } => {
+                let seen = Seen::of_bucket(facts(*field));
+                seen.only_bucket(*bucket).map_or(seen.may_number, |only| values.holds(&only) != *negated)
+            }
             Predicate::IsNull { field } => facts(*field).may_hold_null(),
             Predicate::IsNotNull { field } => !facts(*field).all_null(),
         }
@@ -47,6 +51,10 @@ impl Predicate {
             Predicate::Compare { field, op, value } => Seen::new(facts(*field), value).must_compare(*op, value),
             Predicate::In { field, values } => Seen::of_list(facts(*field), values).must_be_in(values),
             Predicate::NotIn { field, values } => Seen::of_list(facts(*field), values).must_be_outside(values),
+            Predicate::Bucket { field, bucket, values, negated } => {
+                let seen = Seen::of_bucket(facts(*field));
+                !seen.may_null && seen.only_bucket(*bucket).is_some_and(|only| values.holds(&only) != *negated)
+            }
             Predicate::IsNull { field } => facts(*field).all_null(),
             Predicate::IsNotNull { field } => !facts(*field).may_hold_null(),
         }
@@ -62,6 +70,9 @@ impl Predicate {
             Predicate::Compare { field, op, value } => Some(op.accepts(row(*field)?.order(value)?)),
             Predicate::In { field, values } => Some(values.holds(&row(*field)?)),
             Predicate::NotIn { field, values } => Some(!values.holds(&row(*field)?)),
+            Predicate::Bucket { field, bucket, values, negated } => {
+                Some(values.holds(&Value::Long(bucket.bucket(&row(*field)?)?)) != *negated)
+            }
             Predicate::IsNull { field } => Some(row(*field).is_none()),
             Predicate::IsNotNull { field } => Some(row(*field).is_some()),
         }
@@ -126,6 +137,11 @@ impl Seen {
             Some(value) => Seen::new(facts, value),
             None => Seen::new(facts, &Value::Bool(false)),
         }
+    }
+
+    /// Of a column that has hashes, which a float has not.
+    fn of_bucket(facts: Facts) -> Seen {
+        Seen::new(facts, &Value::Long(0))
     }
 
     fn new(facts: Facts, with: &Value) -> Seen {
@@ -205,6 +221,10 @@ impl Seen {
         }
         // An absent bound bounds nothing, so any value of the list on its side counts as within.
         !self.may_number || values.any_within(self.lower.as_ref(), self.upper.as_ref()) == Some(false)
+    }
+
+    fn only_bucket(&self, bucket: Hash) -> Option<Value> {
+        self.only_value().and_then(|only| bucket.bucket(only)).filter(|_| self.may_number).map(Value::Long)
     }
 
     /// The one number that every row is which is neither null nor NaN.

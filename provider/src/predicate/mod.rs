@@ -15,14 +15,16 @@ mod convert;
 mod display;
 mod evaluate;
 mod facts;
+mod functions;
 mod project;
 #[cfg(test)]
 mod tests;
 mod value;
 
-pub use convert::{convert, convert_conjuncts};
+pub use convert::{advice, convert, convert_conjuncts};
 pub use facts::{Facts, facts_of_file, facts_of_metrics, facts_of_partition, facts_of_summary};
-pub use project::{project, project_strict};
+pub use functions::{Apply, Conversion, TransformFunction};
+pub use project::{Hash, project, project_strict};
 pub use value::{Value, Values};
 
 /// Comparison operators.
@@ -70,11 +72,32 @@ pub enum Predicate {
     False,
     And(Vec<Predicate>),
     Or(Vec<Predicate>),
-    Compare { field: i32, op: Op, value: Value },
-    In { field: i32, values: Values },
-    NotIn { field: i32, values: Values },
-    IsNull { field: i32 },
-    IsNotNull { field: i32 },
+    Compare {
+        field: i32,
+        op: Op,
+        value: Value,
+    },
+    In {
+        field: i32,
+        values: Values,
+    },
+    NotIn {
+        field: i32,
+        values: Values,
+    },
+    /// The field's hash is (or, `negated`, is not) one of the values.
+    Bucket {
+        field: i32,
+        bucket: Hash,
+        values: Values,
+        negated: bool,
+    },
+    IsNull {
+        field: i32,
+    },
+    IsNotNull {
+        field: i32,
+    },
 }
 
 impl Predicate {
@@ -114,6 +137,9 @@ impl Predicate {
                 part => push(&mut all, part),
             }
         }
+        // What compares a field is true of no null.
+        let compared: Vec<i32> = all.iter().filter_map(Predicate::compared_field).collect();
+        all.retain(|part| !matches!(part, Predicate::IsNotNull { field } if compared.contains(field)));
         single(all, Predicate::True, Predicate::And)
     }
 
@@ -129,6 +155,38 @@ impl Predicate {
             }
         }
         single(any, Predicate::False, Predicate::Or)
+    }
+
+    /// True of exactly the rows of which this is not true: where it is false, and where it is unknown.
+    pub fn complement(&self) -> Predicate {
+        let or_null = |field: i32, predicate| Predicate::or([predicate, Predicate::IsNull { field }]);
+        match self {
+            Predicate::True => Predicate::False,
+            Predicate::False => Predicate::True,
+            Predicate::And(parts) => Predicate::or(parts.iter().map(Predicate::complement)),
+            Predicate::Or(parts) => Predicate::and(parts.iter().map(Predicate::complement)),
+            Predicate::Compare { field, op, value } => {
+                or_null(*field, Predicate::compare(*field, op.negate(), value.clone()))
+            }
+            Predicate::In { field, values } => or_null(*field, Predicate::is_not_in(*field, values.clone())),
+            Predicate::NotIn { field, values } => or_null(*field, Predicate::is_in(*field, values.clone())),
+            Predicate::Bucket { field, bucket, values, negated } => {
+                let (bucket, values, negated) = (*bucket, values.clone(), !negated);
+                or_null(*field, Predicate::Bucket { field: *field, bucket, values, negated })
+            }
+            Predicate::IsNull { field } => Predicate::IsNotNull { field: *field },
+            Predicate::IsNotNull { field } => Predicate::IsNull { field: *field },
+        }
+    }
+
+    fn compared_field(&self) -> Option<i32> {
+        match self {
+            Predicate::Compare { field, .. }
+            | Predicate::In { field, .. }
+            | Predicate::NotIn { field, .. }
+            | Predicate::Bucket { field, .. } => Some(*field),
+            _ => None,
+        }
     }
 
     /// The fields it speaks of, ascending, each once.
@@ -147,6 +205,7 @@ impl Predicate {
             Predicate::Compare { field, .. }
             | Predicate::In { field, .. }
             | Predicate::NotIn { field, .. }
+            | Predicate::Bucket { field, .. }
             | Predicate::IsNull { field }
             | Predicate::IsNotNull { field } => fields.push(*field),
         }
@@ -178,6 +237,8 @@ fn single(mut parts: Vec<Predicate>, none: Predicate, many: fn(Vec<Predicate>) -
 pub struct Converted {
     /// Every row for which the filter is true satisfies this.
     pub predicate: Predicate,
+    /// For every row that satisfies this the filter is true.
+    pub proof: Predicate,
     /// The converse holds too: the filter is true exactly where this is. (Where it isn't true the filter may be false and
     /// the predicate unknown, or the reverse.)
     pub exact: bool,
@@ -190,7 +251,9 @@ pub struct Claim {
     pub text: String,
     /// Every row for which the conjunct is true satisfies this.
     pub predicate: Predicate,
-    /// The conjunct is true exactly where the predicate is.
+    /// For every row that satisfies this the conjunct is true.
+    pub proof: Predicate,
+    /// The conjunct is true exactly where the predicate is: the proof is the predicate.
     pub exact: bool,
     /// Why the predicate says less than the conjunct; `None` where it is exact.
     pub reason: Option<&'static str>,

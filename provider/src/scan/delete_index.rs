@@ -16,7 +16,7 @@ use std::sync::Arc;
 use futures::stream::{StreamExt, TryStreamExt, iter};
 use iceberg::spec::{DataFile, Datum, ManifestContentType, PrimitiveLiteral, Struct};
 
-use super::deletes::{DeleteFile, Deletes, Kind};
+use super::deletes::{DeleteFile, DeleteKind, Deletes};
 use super::manifests::{MANIFESTS_AT_ONCE, Projections, count_live, read};
 use super::object::Places;
 use super::{Ledger, Task, View, facts};
@@ -101,7 +101,7 @@ impl Index {
     fn add(&mut self, view: &View, delete: DeleteFile) -> Result<()> {
         let (number, file) = (self.files.len(), delete.file());
         match &delete.kind {
-            Kind::Vector { .. } => {
+            DeleteKind::Vector { .. } => {
                 let path = file.referenced_data_file().unwrap_or_default();
                 if let Some(other) = self.vectors.insert(path.clone(), number) {
                     let other = self.files.get(other).map(|(file, _)| file.object.location.clone());
@@ -109,11 +109,11 @@ impl Index {
                     return Err(error.with("data_file", path).with("other", other.unwrap_or_default()));
                 }
             }
-            Kind::Positions => match only_path(file) {
+            DeleteKind::Positions => match only_path(file) {
                 Some(path) => self.paths.entry(path).or_default().push(number),
                 None => self.positions.entry(partition_of(delete.entry())).or_default().push(number),
             },
-            Kind::Equality { .. } => {
+            DeleteKind::Equality { .. } => {
                 let spec = view.metadata.partition_spec_by_id(delete.entry().spec_id);
                 match spec.is_some_and(|spec| spec.is_unpartitioned()) {
                     true => self.global.push(number),
@@ -232,7 +232,7 @@ fn paths(file: &DataFile) -> (Option<&str>, Option<&str>) {
 
 /// Whether a row of an equality delete file may equal a row of a data file, by the bounds and counts of its keys.
 fn may_equal(view: &View, delete: &DeleteFile, task: &Task) -> bool {
-    let Kind::Equality { ids } = &delete.kind else { return true };
+    let DeleteKind::Equality { ids } = &delete.kind else { return true };
     ids.iter().all(|id| {
         let deleted = facts::of_file(delete.file(), &view.schema, *id);
         share_a_value(&deleted, &task.facts(&view.schema, *id))

@@ -17,7 +17,7 @@ use crate::metadata::Entry;
 
 /// What a delete file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum DeleteKind {
     /// Paths and positions, as Parquet.
     Positions,
     /// A bitmap of positions at these bytes of a Puffin file.
@@ -31,7 +31,7 @@ pub enum Kind {
 pub struct DeleteFile {
     entry: Entry,
     pub object: Arc<Object>,
-    pub kind: Kind,
+    pub kind: DeleteKind,
 }
 
 impl DeleteFile {
@@ -42,7 +42,7 @@ impl DeleteFile {
         let object = Arc::new(Object::new(path, file.file_size_in_bytes(), Role::Deletes, places)?);
         let kind = kind(file, &object)?;
         let refuse = |what: String| Err(Error::new(Code::NotSupported, what).with("file", &object.location));
-        if !matches!(kind, Kind::Vector { .. }) && file.file_format() != DataFileFormat::Parquet {
+        if !matches!(kind, DeleteKind::Vector { .. }) && file.file_format() != DataFileFormat::Parquet {
             return refuse(format!("delete files of format {} cannot be read yet", file.file_format()));
         }
         if file.key_metadata().is_some() {
@@ -63,7 +63,7 @@ impl DeleteFile {
 }
 
 /// What an entry of a delete manifest is. The specification requires what is required here.
-fn kind(file: &DataFile, object: &Object) -> Result<Kind> {
+fn kind(file: &DataFile, object: &Object) -> Result<DeleteKind> {
     let place = |value: Option<i64>| value.and_then(|value| u64::try_from(value).ok());
     match (file.content_type(), file.file_format()) {
         (DataContentType::Data, _) => Err(object.corrupt("a data file stands in a manifest of delete files")),
@@ -75,18 +75,18 @@ fn kind(file: &DataFile, object: &Object) -> Result<Kind> {
                 return Err(object.corrupt("a deletion vector does not say where in its file it stands"));
             };
             match start.checked_add(size).filter(|end| *end <= object.size) {
-                Some(end) => Ok(Kind::Vector { blob: start..end }),
+                Some(end) => Ok(DeleteKind::Vector { blob: start..end }),
                 None => Err(object.corrupt("a deletion vector stands beyond the end of its file")),
             }
         }
-        (DataContentType::PositionDeletes, _) => Ok(Kind::Positions),
+        (DataContentType::PositionDeletes, _) => Ok(DeleteKind::Positions),
         (DataContentType::EqualityDeletes, _) => {
             let mut ids = file.equality_ids().unwrap_or_default();
             ids.sort_unstable();
             ids.dedup();
             match ids.is_empty() {
                 true => Err(object.corrupt("an equality delete file does not say which columns it compares")),
-                false => Ok(Kind::Equality { ids }),
+                false => Ok(DeleteKind::Equality { ids }),
             }
         }
     }

@@ -7,7 +7,8 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 use iceberg::spec::{DataFile, PartitionSpecRef, PrimitiveType, Schema, Struct, Type};
 
-use crate::metadata::{ColumnMetrics, Summaries};
+use super::columns::MetadataColumn;
+use crate::metadata::{Brief, ColumnMetrics, Summaries};
 use crate::predicate::{Facts, Value, facts_of_file, facts_of_metrics, facts_of_partition};
 
 /// A value as a scalar of the Arrow type `data_type`; `None` where the type can't hold it.
@@ -42,7 +43,7 @@ pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarVal
     })
 }
 
-/// The facts of column `field` in a data file, from its manifest entry. Unknown where the column has no primitive type.
+/// The facts of column `field` in a delete file, from its manifest entry. Unknown where the column has no primitive type.
 pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
     match primitive(schema, field) {
         Some(column) => facts_of_file(file, field, column, file.record_count()),
@@ -50,7 +51,24 @@ pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
     }
 }
 
-/// The same of a file of `rows` rows, from the metrics of the column alone.
+/// The facts of column `field` in a data file of `rows` rows, where `brief` has them.
+pub(crate) fn of_brief(brief: &Brief, schema: &Schema, field: i32, rows: u64) -> Option<Facts> {
+    if field == MetadataColumn::File.id() && primitive(schema, field).is_some() {
+        let path = Some(Value::String(brief.path.clone()));
+        return Some(Facts {
+            lower: path.clone(),
+            upper: path,
+            nulls: Some(0),
+            nans: Some(0),
+            rows: Some(rows),
+            float: false,
+        });
+    }
+    let column = brief.columns.iter().find(|column| column.id == field);
+    column.map(|column| of_metrics(column, schema, rows))
+}
+
+/// The same from the metrics of the column alone.
 pub(crate) fn of_metrics(metrics: &ColumnMetrics, schema: &Schema, rows: u64) -> Facts {
     let bounds = (metrics.lower.as_ref(), metrics.upper.as_ref());
     match primitive(schema, metrics.id) {

@@ -16,7 +16,7 @@ use super::manifests::{MANIFESTS_AT_ONCE, Projections, read};
 use super::object::Places;
 use super::{Ledger, Task, View, facts};
 use crate::error::{Code, Error, Result};
-use crate::metadata::{Fetched, List, Manifest};
+use crate::metadata::{Brief, Fetched, List, Manifest};
 use crate::observe::{Reason, Tally};
 use crate::predicate::Predicate;
 
@@ -99,11 +99,7 @@ impl Search {
         for at in survivors {
             let brief = manifest.brief(at, &self.columns)?;
             let rows = manifest.record_count(at);
-            let known = |field: i32| {
-                let column = brief.columns.iter().find(|column| column.id == field);
-                column.map(|column| facts::of_metrics(column, &self.view.schema, rows)).unwrap_or_default()
-            };
-            if self.predicate.may_match(&known) {
+            if may_match(&self.predicate, &brief, rows, &self.view) {
                 found.tasks.push(Task::new((manifest, at), brief, partitioning, objects)?);
             } else {
                 found.files.demote(Reason::ColumnBounds, 1);
@@ -111,4 +107,9 @@ impl Search {
         }
         Ok(())
     }
+}
+
+/// Whether a file of `rows` rows may hold a matching one, by its columns' bounds and counts.
+pub(super) fn may_match(predicate: &Predicate, brief: &Brief, rows: u64, view: &View) -> bool {
+    predicate.may_match(&|field| facts::of_brief(brief, &view.schema, field, rows).unwrap_or_default())
 }

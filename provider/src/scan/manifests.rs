@@ -72,6 +72,17 @@ impl Projections {
         global || (same_spec() && self.by_spec.get(&id).is_some_and(|projection| projection.may_match(at)))
     }
 
+    /// Whether the partition of a manifest's entry may be one that is asked for.
+    pub(super) fn may_hold_entry(&self, manifest: &Manifest, at: usize) -> bool {
+        let tuple = manifest.tuple_of(at).and_then(|tuple| manifest.tuples().get(tuple));
+        match (self.by_spec.get(&manifest.spec_id()), tuple) {
+            (Some(Projection { partitioning, projected, .. }), Some(tuple)) => {
+                projected.may_match(&|field| partitioning.of_tuple(tuple, field))
+            }
+            _ => true,
+        }
+    }
+
     /// For each partition of a manifest, whether it may be one that is asked for.
     pub(super) fn may_hold(&self, manifest: &Manifest) -> Vec<bool> {
         let projection = self.by_spec.get(&manifest.spec_id());

@@ -8,6 +8,8 @@
 //! Planning reads metadata only and never opens a data file. Whatever it leaves out is counted in the [`Ledger`] in the
 //! same motion, so that the numbers EXPLAIN prints are the numbers the plan was made of.
 
+mod changes;
+mod columns;
 mod delete_index;
 mod deletes;
 mod facts;
@@ -18,6 +20,7 @@ mod object;
 mod plan;
 mod statistics;
 mod task;
+mod travel;
 
 use std::sync::Arc;
 
@@ -28,12 +31,16 @@ use crate::metadata::{Fetched, Manifests, Relocation};
 use crate::observe::Tally;
 use crate::storage::Env;
 
-pub use deletes::{DeleteFile, Deletes, Kind};
+pub use changes::{Change, ChangeKind, Changes};
+pub use columns::MetadataColumn;
+pub(crate) use columns::arrow_with;
+pub use deletes::{DeleteFile, DeleteKind, Deletes};
 pub(crate) use facts::{primitive, to_scalar};
 pub use groups::balance;
 pub use object::{Object, Role};
 pub use plan::{Plan, Request, plan};
 pub use task::{Piece, Task};
+pub use travel::TimeTravel;
 
 /// A table at one snapshot, as queries see it.
 #[derive(Clone, Debug)]
@@ -44,9 +51,13 @@ pub struct View {
     pub metadata_location: String,
     /// `None`: the table has no snapshot and no rows.
     pub snapshot: Option<SnapshotRef>,
+    /// How the snapshot was asked for, where it was not just the newest: `tag v1`.
+    pub reference: Option<String>,
+    /// Rows are those that changed, and not those that are there.
+    pub changes: Option<Arc<Changes>>,
     /// The schema rows are shown in.
     pub schema: SchemaRef,
-    /// The same as Arrow ([`crate::schema::to_arrow`]).
+    /// The same as Arrow ([`crate::schema::to_arrow`]), then metadata columns.
     pub arrow: ArrowSchemaRef,
     /// Made for the same relocation.
     pub manifests: Manifests,
@@ -101,6 +112,8 @@ impl Ledger {
 pub struct ScanReport {
     pub table: String,
     pub snapshot_id: Option<i64>,
+    /// How the snapshot was asked for, where it was not just the newest: `tag v1`.
+    pub reference: Option<String>,
     /// `(spec id, projected predicate)` for each spec that wrote a manifest of the snapshot.
     pub partition_predicates: Vec<(i32, String)>,
     /// The scan was given a filter.
@@ -109,5 +122,18 @@ pub struct ScanReport {
     pub partitioned: bool,
     /// What rows are still tested for, if anything.
     pub residual: Option<String>,
+    /// Conditions that say more than could be pruned by, and why.
+    // @spec E3
+    pub gaps: Vec<Gap>,
     pub ledger: Ledger,
+}
+
+/// A condition of a filter that says more than could be pruned by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// As SQL-like text.
+    pub condition: String,
+    /// It prunes nothing at all.
+    pub nothing: bool,
+    pub reason: &'static str,
 }

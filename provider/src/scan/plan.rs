@@ -8,7 +8,7 @@ use datafusion::physical_expr::PhysicalExpr;
 
 use super::files::{self, Search};
 use super::manifests::{self, Projections};
-use super::{Ledger, Piece, Task, View, balance, delete_index, statistics};
+use super::{Ledger, Piece, Task, View, balance, changes, delete_index, statistics};
 use crate::error::Result;
 use crate::observe::Reason;
 use crate::predicate::{self, Claim, Predicate};
@@ -52,6 +52,9 @@ pub struct Plan {
 /// `not_supported` where a file to read isn't plain Parquet, `delete_file_corrupt` where a delete file's entry lacks what
 /// is required of it; otherwise what reading metadata gives.
 pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
+    if let Some(changes) = &view.changes {
+        return changes::plan(view, changes, request).await;
+    }
     let claims = predicate::convert_conjuncts(request.filters, &view.arrow, &view.schema);
     let predicate = Predicate::and(claims.iter().map(|claim| claim.predicate.clone()));
     let snapshot = view.snapshot.as_ref().map(|snapshot| snapshot.snapshot_id());
@@ -82,7 +85,7 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
 }
 
 /// The columns whose metrics are wanted, by field id: those of the filters, and those whose statistics are offered.
-fn columns(view: &View, request: &Request<'_>, predicate: &Predicate) -> Vec<i32> {
+pub(super) fn columns(view: &View, request: &Request<'_>, predicate: &Predicate) -> Vec<i32> {
     let mut ids = predicate.fields();
     let wanted = |at: usize| request.projection.is_none_or(|projection| projection.contains(&at));
     let fields = view.arrow.fields().iter().enumerate().filter(|(at, _)| wanted(*at));
@@ -93,7 +96,7 @@ fn columns(view: &View, request: &Request<'_>, predicate: &Predicate) -> Vec<i32
 }
 
 /// Leaves out the files all of whose rows are deleted, where metadata tells; their deletion vectors need not be read.
-fn with_live_rows(tasks: Vec<Task>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
+pub(super) fn with_live_rows(tasks: Vec<Task>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
     let (live, dead): (Vec<Task>, Vec<Task>) =
         tasks.into_iter().partition(|task| task.deletes.is_empty() || task.live_rows() != Some(0));
     ledger.files.demote(Reason::Deleted, dead.len() as u64);
@@ -101,7 +104,7 @@ fn with_live_rows(tasks: Vec<Task>, ledger: &mut Ledger) -> Vec<Arc<Task>> {
     live.into_iter().map(Arc::new).collect()
 }
 
-fn newest_first(mut tasks: Vec<Arc<Task>>) -> Vec<Arc<Task>> {
+pub(super) fn newest_first(mut tasks: Vec<Arc<Task>>) -> Vec<Arc<Task>> {
     tasks.sort_by_cached_key(|task| std::cmp::Reverse(task.age()));
     tasks
 }

@@ -47,7 +47,7 @@ fn column(tasks: &[Arc<Task>], schema: &Schema, field: &Field) -> ColumnStatisti
         return unknown;
     }
     let all: Vec<Facts> = tasks.iter().map(|task| task.facts(schema, id)).collect();
-    let deleted = tasks.iter().any(|task| !task.deletes.is_empty());
+    let deleted = tasks.iter().any(|task| task.delete_files().next().is_some());
     let mut counts = all.iter().map(|f| f.nulls.filter(|_| !deleted));
     let nulls = counts.try_fold(0_u64, |sum, nulls| Some(sum + nulls?));
     let (min_value, max_value) = bounds(&all, field);
@@ -94,7 +94,6 @@ fn bytes(tasks: &[Arc<Task>], arrow: &ArrowSchema, projection: Option<&[usize]>)
     };
     let ids: Vec<i32> =
         projection.iter().filter_map(|at| arrow.fields().get(*at)).filter_map(|field| field_id(field)).collect();
-    let sum: u64 =
-        tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.column_size(*id))).sum();
+    let sum: u64 = tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.column_size(*id))).sum();
     usize::try_from(sum).map_or(Precision::Absent, Precision::Inexact)
 }

@@ -9,7 +9,8 @@ use crate::error::{Code, Error, Result};
 use crate::metadata::{Brief, Manifest};
 use crate::predicate::{Facts, Value};
 
-use super::deletes::Deletes;
+use super::changes::Change;
+use super::deletes::{DeleteFile, Deletes};
 use super::facts::{self, Partitioning};
 use super::object::{Object, Places, Role};
 
@@ -24,6 +25,10 @@ pub struct Task {
     pub object: Arc<Object>,
     /// What removes rows of it.
     pub deletes: Deletes,
+    /// Wanted are only rows that these remove, of those that `deletes` leave.
+    pub only_removed: Option<Deletes>,
+    /// How its rows changed, in a scan of changes.
+    pub change: Option<Change>,
     /// By the spec that wrote the file's manifest.
     pub(crate) partitioning: Arc<Partitioning>,
 }
@@ -63,7 +68,8 @@ impl Task {
         }
         let object = Arc::new(Object::new(brief.path.clone(), brief.size, Role::Data, places)?);
         let (manifest, partitioning) = (Arc::clone(manifest), Arc::clone(partitioning));
-        Ok(Task { manifest, at, brief, object, deletes: Deletes::default(), partitioning })
+        let deletes = Deletes::default();
+        Ok(Task { manifest, at, brief, object, deletes, only_removed: None, change: None, partitioning })
     }
 
     /// The file's location as the manifest has it: what delete files call it.
@@ -95,12 +101,25 @@ impl Task {
     /// Rows of the file that are not deleted, where metadata alone tells: a deletion vector counts its rows, other deletes
     /// may name a row twice, or none.
     pub fn live_rows(&self) -> Option<u64> {
-        Some(self.rows().saturating_sub(self.deletes.counted()?))
+        match self.only_removed {
+            Some(_) => None,
+            None => Some(self.rows().saturating_sub(self.deletes.counted()?)),
+        }
+    }
+
+    /// Every delete file that must be read to know which rows are wanted.
+    pub fn delete_files(&self) -> impl Iterator<Item = &Arc<DeleteFile>> {
+        self.deletes.iter().chain(self.only_removed.iter().flat_map(Deletes::iter))
     }
 
     /// Data sequence number.
     pub fn sequence_number(&self) -> i64 {
         self.manifest.sequence_number(self.at)
+    }
+
+    /// The id of its first row, where the table has row ids.
+    pub fn first_row_id(&self) -> Option<i64> {
+        self.manifest.first_row_id(self.at)
     }
 
     /// The id of the spec that the file is partitioned by.
@@ -115,11 +134,9 @@ impl Task {
 
     /// What the manifest knows of a column. One that the query wasn't said to be about is read from the entry's record.
     pub fn facts(&self, schema: &Schema, field: i32) -> Facts {
-        let asked = self.brief.columns.iter().find(|column| column.id == field);
-        match asked {
-            Some(column) => facts::of_metrics(column, schema, self.rows()),
-            None => self.read(field).map_or_else(Facts::default, |c| facts::of_metrics(&c, schema, self.rows())),
-        }
+        facts::of_brief(&self.brief, schema, field, self.rows())
+            .or_else(|| Some(facts::of_metrics(&self.read(field)?, schema, self.rows())))
+            .unwrap_or_default()
     }
 
     fn read(&self, field: i32) -> Option<crate::metadata::ColumnMetrics> {

@@ -1,4 +1,4 @@
-//! How much memory may a session track?
+//! How much memory may a session track, and how large are the steps it is used in?
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -17,20 +17,33 @@ const FALLBACK: usize = 4 << 30;
 
 /// A pool that splits the limit evenly among operators that can spill: a sort on each of several partitions gets its
 /// share, whichever comes first.
-pub(super) fn pool(limit: Option<usize>) -> Arc<dyn MemoryPool> {
-    let limit = effective(limit);
+pub(super) fn pool(limit: usize) -> Arc<dyn MemoryPool> {
     let top = NonZeroUsize::new(TOP_CONSUMERS).unwrap_or(NonZeroUsize::MIN);
     Arc::new(TrackConsumersPool::new(FairSpillPool::new(limit), top))
 }
 
 /// Bytes of manifests that a session keeps.
 pub(super) fn manifest_cache(options: &Options) -> usize {
-    let share = effective(options.memory_limit) / MANIFEST_SHARE;
+    let share = limit(options.memory_limit) / MANIFEST_SHARE;
     options.manifest_cache.unwrap_or(share.max(LEAST_FOR_MANIFESTS))
 }
 
-fn effective(limit: Option<usize>) -> usize {
-    limit.or_else(half_of_memory).unwrap_or(FALLBACK)
+/// The limit in bytes: half of the machine's memory where the caller names none.
+pub(super) fn limit(named: Option<usize>) -> usize {
+    named.or_else(half_of_memory).unwrap_or(FALLBACK)
+}
+
+/// Rows a batch. The engine's sorts and exchanges hold a batch of each run or partition at least, and rows of a few
+/// kilobytes make 8,192 of them larger than a small limit's share; fewer than 512 would be written to disk with text
+/// that they share, many times over.
+pub(super) fn batch_rows(limit: usize) -> usize {
+    (limit / (256 << 10)).clamp(512, 8_192)
+}
+
+/// Bytes that each of the engine's sorts keeps for its merge, out of reach of the others: the engine's 10 MiB, and less
+/// under a small limit.
+pub(super) fn merge_reserve(limit: usize) -> usize {
+    (limit / 64).clamp(1 << 20, 10 << 20)
 }
 
 /// Half of the machine's memory, where the operating system tells.
@@ -51,5 +64,11 @@ mod tests {
         assert_eq!(manifest_cache(&with(Some(64 << 30), None)), 2 << 30);
         assert_eq!(manifest_cache(&with(Some(256 << 20), None)), 64 << 20);
         assert_eq!(manifest_cache(&with(Some(64 << 30), Some(7))), 7);
+    }
+
+    #[test]
+    fn small_limits_take_small_steps() {
+        let steps = |mib: usize| (batch_rows(mib << 20), merge_reserve(mib << 20) >> 20);
+        assert_eq!([1, 64, 256, 2_048, 16_384].map(steps), [(512, 1), (512, 1), (1_024, 4), (8_192, 10), (8_192, 10)]);
     }
 }

@@ -10,7 +10,9 @@
 //! ```
 
 mod cooperate;
+mod definitions;
 mod memory;
+mod pruning;
 mod run;
 
 use std::sync::Arc;
@@ -20,7 +22,7 @@ use datafusion::catalog::CatalogProviderList;
 use datafusion::catalog::MemoryCatalogProviderList;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::execution::{SendableRecordBatchStream, SessionState};
+use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, SessionState};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, SessionContext};
 use futures::TryStreamExt;
@@ -34,7 +36,9 @@ use crate::metadata::Manifests;
 use crate::scan::ScanReport;
 use crate::sql;
 use crate::storage::{Env, Stores};
-use crate::table::{CATALOG, DEFAULT_SCHEMA, Warehouse};
+use crate::table::{CATALOG, DEFAULT_SCHEMA, External, Warehouse};
+
+use definitions::Definitions;
 
 pub use crate::export::{ExportProgress, Exported};
 
@@ -74,6 +78,7 @@ struct Inner {
     context: SessionContext,
     warehouse: Warehouse,
     registry: Registry,
+    definitions: Arc<Definitions>,
 }
 
 /// One statement of a script.
@@ -114,6 +119,12 @@ pub struct Export {
     pub inputs: Vec<String>,
     /// A query, instead of inputs.
     pub query: Option<String>,
+    /// Another Iceberg table, instead of inputs: its directory, or one of its metadata files.
+    pub iceberg: Option<String>,
+    /// Reads the other table's files below that directory although its metadata names another root.
+    pub relocate: bool,
+    /// Only what was appended to the other table since it was last exported into this one.
+    pub only_new: bool,
     /// `NS.NAME`; default the registered table, else the dataset's name in the default schema.
     pub table: Option<String>,
     /// Overrides the registered column.
@@ -148,7 +159,7 @@ impl Session {
         let manifests = Manifests::new(env.stores.clone(), memory::manifest_cache(&options));
         let warehouse = Warehouse::new(Committer { catalog, manifests, env: env.clone() }, options.read_only);
         let context = SessionContext::new_with_state(state(&options, &env, &warehouse)?);
-        Ok(Session(Arc::new(Inner { context, warehouse, registry })))
+        Ok(Session(Arc::new(Inner { context, warehouse, registry, definitions: Arc::default() })))
     }
 
     /// The same session with one more dataset registered.
@@ -156,7 +167,13 @@ impl Session {
     pub fn with_dataset(&self, dataset: Dataset) -> Self {
         let mut registry = self.0.registry.clone();
         registry.register(dataset);
-        Session(Arc::new(Inner { context: self.0.context.clone(), warehouse: self.0.warehouse.clone(), registry }))
+        let Inner { context, warehouse, definitions, .. } = self.0.as_ref();
+        Session(Arc::new(Inner {
+            context: context.clone(),
+            warehouse: warehouse.clone(),
+            registry,
+            definitions: Arc::clone(definitions),
+        }))
     }
 
     /// The DataFusion context, for everything this type does not offer. It knows the catalog's tables, the functions and
@@ -205,13 +222,17 @@ impl Session {
             return Err(read_only("export"));
         }
         let state = self.0.context.state();
-        let source = match (&request.query, request.inputs.is_empty()) {
-            (None, false) => export::Source::Files(request.inputs.clone()),
-            (Some(query), true) => export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?),
-            _ => {
-                return Err(Error::new(Code::InvalidArgument, "an export takes either inputs or a query")
-                    .with("dataset", &request.dataset));
+        let refused = |what: &str| Error::new(Code::InvalidArgument, what).with("dataset", &request.dataset);
+        if request.iceberg.is_none() && (request.only_new || request.relocate) {
+            return Err(refused("only the export of another Iceberg table can be of what is new, or relocated"));
+        }
+        let source = match (&request.query, &request.iceberg, request.inputs.is_empty()) {
+            (None, None, false) => export::Source::Files(request.inputs.clone()),
+            (Some(query), None, true) => {
+                export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?)
             }
+            (None, Some(location), true) => export::Source::Table(self.source(&request, location).await?),
+            _ => return Err(refused("an export takes either inputs, a query or another Iceberg table")),
         };
         let registered = self.0.registry.get(&request.dataset);
         let request = export::Request {
@@ -222,6 +243,15 @@ impl Session {
             batch_id: request.batch_id,
         };
         export::run(&request, self.0.warehouse.committer(), &state, &progress).await
+    }
+}
+
+impl Session {
+    /// The table that an export reads, at its newest snapshot.
+    async fn source(&self, request: &Export, location: &str) -> Result<export::TableSource> {
+        let external = External::new(location.to_owned(), location.to_owned(), request.relocate);
+        let provider = external.open(self.0.warehouse.committer()).await?;
+        Ok(export::TableSource { provider, location: location.to_owned(), only_new: request.only_new })
     }
 }
 
@@ -273,6 +303,9 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     if let Some(threads) = options.threads {
         config = config.with_target_partitions(threads.max(1));
     }
+    let limit = memory::limit(options.memory_limit);
+    config = config.with_batch_size(memory::batch_rows(limit));
+    config.options_mut().execution.sort_spill_reservation_bytes = memory::merge_reserve(limit);
     // Without it `now()` and TIMESTAMP WITH TIME ZONE would have no zone.
     config.options_mut().execution.time_zone = Some("UTC".to_owned());
     // Names keep their case; which name an unquoted one means is resolved before planning.
@@ -280,7 +313,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     let runtime = RuntimeEnvBuilder::new()
         .with_object_store_registry(env.stores.registry())
         .with_metadata_cache_limit(FOOTER_CACHE)
-        .with_memory_pool(memory::pool(options.memory_limit))
+        .with_memory_pool(memory::pool(limit))
         .build_arc()?;
     let catalogs = MemoryCatalogProviderList::new();
     catalogs.register_catalog(CATALOG.to_owned(), Arc::new(warehouse.clone()));
@@ -290,8 +323,14 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_runtime_env(runtime)
         .with_catalog_list(Arc::new(catalogs))
         .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
-    let mut state = sql::timestamps::register(builder).build();
+    // Exact timestamps go first, before type coercion; what that adds is seen by the last one.
+    let builder = sql::timestamps::register(builder).with_analyzer_rule(Arc::new(sql::KeptCasts));
+    let mut state = builder.build();
+    for function in sql::functions() {
+        state.register_udf(Arc::new(function))?;
+    }
     datafusion_functions_json::register_all(&mut state)?;
+    state.register_relation_planner(Arc::new(sql::NoVersions))?;
     Ok(state)
 }
 

@@ -4,20 +4,19 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
-use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::datasource::source_as_provider;
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::{LogicalPlan, TableScan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use futures::TryStreamExt;
 
 use super::{Running, Session, read_only};
 use crate::error::{Code, Error, Result};
 use crate::exec;
-use crate::sql::{self, Ddl, Listing, Parsed, Scanned, TableName};
+use crate::predicate::advice;
+use crate::scan::{Gap, ScanReport};
+use crate::sql::{self, Ddl, Listing, Parsed, TableName};
 use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, ident};
 
 impl Session {
@@ -37,6 +36,8 @@ impl Session {
         if lists(&statement) {
             self.0.warehouse.list().await?;
         }
+        self.renew_prepared(&statement).await?;
+        let written = statement.clone();
         self.prepare(&mut statement, &state).await?;
         if let Some(ddl) = Ddl::of(&statement)? {
             return self.ddl(ddl, statement).await;
@@ -48,6 +49,7 @@ impl Session {
             LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
                 self.refuse_shadowing(&plan).await?;
                 let frame = self.0.context.execute_logical_plan(plan).await?;
+                self.0.definitions.learn(&written);
                 let plan = frame.create_physical_plan().await?;
                 self.execute(plan, Vec::new())
             }
@@ -59,9 +61,15 @@ impl Session {
         }
     }
 
+    /// Makes a statement ready for planning.
+    pub(super) async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
+        self.renew_views(statement, state).await?;
+        self.resolve(statement, state).await
+    }
+
     /// Resolves names and literals. Tables are looked up as written; only where one is not there so are all names listed,
     /// since listing costs a request a table.
-    async fn prepare(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
+    pub(super) async fn resolve(&self, statement: &mut DfStatement, state: &SessionState) -> Result<()> {
         let warehouse = &self.0.warehouse;
         for name in sql::relations(statement) {
             let Ok(TableName { schema, name }) = TableName::of(&name) else { continue };
@@ -184,6 +192,7 @@ impl Session {
     async fn drop(&self, table: &TableName, if_exists: bool, purge: bool, view: bool) -> Result<Option<String>> {
         let warehouse = &self.0.warehouse;
         if warehouse.forget(&table.schema, &table.name) {
+            self.0.definitions.forget(&table.schema, &table.name);
             return Ok(None);
         }
         let name = format!("{}.{}", table.schema, table.name);
@@ -255,33 +264,6 @@ impl Session {
         let plan = state.statement_to_plan(statement).await?;
         self.execute(state.create_physical_plan(&plan).await?, Vec::new())
     }
-
-    // @spec E3
-    async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
-        let state = self.0.context.state();
-        self.prepare(&mut statement, &state).await?;
-        let logical = state.optimize(&state.statement_to_plan(statement).await?)?;
-        let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
-        let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
-        stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
-
-        let mut reports = exec::reports(&plan);
-        let mut scans = Vec::new();
-        for scan in table_scans(&logical)? {
-            let Ok(provider) = source_as_provider(&scan.source) else { continue };
-            let Some(table) = provider.as_any().downcast_ref::<IcebergTable>() else { continue };
-            let view = table.view();
-            match reports.iter().position(|report| report.table == view.name) {
-                Some(at) => scans.push(Scanned { report: reports.remove(at), from_metadata: false }),
-                // The optimiser answered this scan from the statistics of its plan.
-                None => {
-                    let report = exec::explain(view, &state, &scan.filters).await?;
-                    scans.push(Scanned { report, from_metadata: true });
-                }
-            }
-        }
-        rows(sql::pruning_rows(&scans)?)
-    }
 }
 
 fn not_a_query() -> Error {
@@ -301,17 +283,6 @@ fn lists(statement: &DfStatement) -> bool {
     ) || statement.to_string().to_ascii_lowercase().contains("information_schema")
 }
 
-fn table_scans(plan: &LogicalPlan) -> Result<Vec<TableScan>> {
-    let mut scans = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::TableScan(scan) = node {
-            scans.push(scan.clone());
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(scans)
-}
-
 /// A warning for each scan that filters and yet reads every partition of a partitioned table.
 fn full_scan_notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     let full = exec::reports(plan).into_iter().filter(|report| {
@@ -328,6 +299,17 @@ fn full_scan_notes(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
     .collect()
 }
 
+/// Why conditions of a scan didn't prune, or not by all they say, and what would.
+// @spec E3
+pub(super) fn gap_notes(report: &ScanReport) -> Vec<String> {
+    let note = |gap: &Gap| {
+        let pruned = if gap.nothing { "prunes nothing" } else { "prunes by a part of what it says" };
+        let advice = advice(gap.reason).map(|advice| format!("; {advice}")).unwrap_or_default();
+        format!("{}: {} {pruned}: {}{advice}", report.table, gap.condition, gap.reason)
+    };
+    report.gaps.iter().map(note).collect()
+}
+
 /// A statement that is done and has no rows.
 fn nothing(notes: Vec<String>) -> Running {
     let schema = Arc::new(ArrowSchema::empty());
@@ -335,7 +317,7 @@ fn nothing(notes: Vec<String>) -> Running {
     Running { stream: Box::pin(stream), plan: None, notes }
 }
 
-fn rows(batch: RecordBatch) -> Result<Running> {
+pub(super) fn rows(batch: RecordBatch) -> Result<Running> {
     let stream = RecordBatchStreamAdapter::new(batch.schema(), futures::stream::iter([Ok(batch)]));
     Ok(Running { stream: Box::pin(stream), plan: None, notes: Vec::new() })
 }

@@ -48,6 +48,8 @@ use crate::catalog::{Base, Ident};
 use crate::commit::Committer;
 use crate::error::{Code, Error, Result};
 
+pub(crate) use transform::apply as apply_transform;
+
 /// Where rows go, and under which metadata they are written.
 #[derive(Clone, Debug)]
 pub struct Target {

@@ -36,7 +36,7 @@ pub(super) fn check(transform: &Transform, name: &str) -> Result<()> {
 /// # Errors
 /// `iceberg_data_write_failed` for an hour beyond a 32-bit ordinal, `not_supported` for a type that the transform
 /// doesn't take.
-pub(super) fn apply(transform: &Transform, array: &ArrayRef) -> Result<ArrayRef> {
+pub(crate) fn apply(transform: &Transform, array: &ArrayRef) -> Result<ArrayRef> {
     match transform {
         Transform::Identity => Ok(Arc::clone(array)),
         Transform::Void => Ok(new_null_array(array.data_type(), array.len())),

@@ -145,6 +145,11 @@ impl TableName {
         let table = parts.pop().ok_or_else(|| Error::new(Code::InvalidName, "a table needs a name"))?;
         Ok(TableName { schema: namespace(parts), name: table })
     }
+
+    /// Schema and name.
+    pub fn into_pair(self) -> (String, String) {
+        (self.schema, self.name)
+    }
 }
 
 fn schema_name(name: &ObjectName) -> Result<String> {

@@ -17,8 +17,11 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 
 /// The dialect of statements.
-#[derive(Debug)]
-pub(super) struct Sql;
+#[derive(Debug, Default)]
+pub(super) struct Sql {
+    /// Versions may follow the names of tables: only where there is one, since some words mean something else then.
+    pub(super) versions: bool,
+}
 
 macro_rules! as_generic {
     ($($name:ident)*) => { $(fn $name(&self) -> bool { GenericDialect.$name() })* };
@@ -61,6 +64,10 @@ impl Dialect for Sql {
             true => Expr::IsDistinctFrom(left, right),
             false => Expr::IsNotDistinctFrom(left, right),
         }))
+    }
+
+    fn supports_table_versioning(&self) -> bool {
+        self.versions
     }
 
     // What the generic dialect of sqlparser 0.61 says yes to, without functions that are written with an arrow.
@@ -138,7 +145,7 @@ mod tests {
 
     /// What is read, without the parentheses.
     fn read(sql: &str) -> Expr {
-        let mut read = Parser::new(&Sql).try_with_sql(sql).unwrap().parse_expr().unwrap();
+        let mut read = Parser::new(&Sql::default()).try_with_sql(sql).unwrap().parse_expr().unwrap();
         let _ = visit_expressions_mut(&mut read, |expr| {
             while let Expr::Nested(inner) = expr {
                 *expr = inner.as_ref().clone();

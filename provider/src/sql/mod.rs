@@ -6,14 +6,19 @@
 //!                                                                               └─ plan ─ analyzer: exact timestamps ─▶ plan
 //! ```
 
+mod casts;
+mod clauses;
 mod ddl;
 mod dialect;
 pub mod names;
 mod parse;
 mod pruning;
 mod refuse;
+mod sources;
 pub mod timestamps;
+mod transforms;
 mod unparsed;
+mod versions;
 
 use std::sync::Arc;
 
@@ -24,22 +29,26 @@ use datafusion::sql::parser::Statement;
 
 use crate::error::Result;
 
+pub use casts::KeptCasts;
 pub use ddl::{Ddl, Listing, TableName};
 pub use names::relations;
 pub use parse::{Parsed, Piece, parse, split};
 pub use pruning::{Scanned, pruning_rows};
 pub use refuse::{refused, writes};
+pub use sources::NoVersions;
+pub use transforms::functions;
 
-/// What a parsed statement goes through before DataFusion plans it: [`timestamps::refine_literals`] and
-/// [`names::resolve`], whose tables it returns.
+/// What a parsed statement goes through before DataFusion plans it: [`timestamps::refine_literals`], versions of tables,
+/// changes and metadata columns, and [`names::resolve`], whose tables it returns.
 ///
 /// # Errors
-/// `ambiguous_name`, and what loading a table meets.
+/// `ambiguous_name`, `unknown_snapshot`, `changes_unavailable`, and what loading a table meets.
 // @spec S8
 pub async fn prepare(
     statement: &mut Statement,
     state: &SessionState,
 ) -> Result<Vec<(ResolvedTableReference, Arc<dyn TableProvider>)>> {
     timestamps::refine_literals(statement);
+    sources::resolve(statement, state).await?;
     names::resolve(statement, state).await
 }

@@ -1,12 +1,14 @@
 //! Where does one statement of a script end, and what kind is it?
 
+use datafusion::common::DataFusionError;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
 use super::dialect::Sql;
-use super::unparsed;
+use super::{unparsed, versions};
 use crate::error::{Code, Error, Result};
 
 /// How deeply expressions may nest before the parser refuses, rather than exhaust its stack: the parser's own default.
@@ -66,13 +68,18 @@ pub fn split(script: &str) -> Vec<Piece> {
 /// `sql_syntax`; `not_supported` for what isn't there yet and isn't in the grammar either.
 pub fn parse(text: &str) -> Result<Parsed> {
     understood(text).map_err(|error| match error.code() {
-        Code::SqlSyntax => unparsed::refused(text).unwrap_or(error),
+        Code::SqlSyntax => unparsed::refused(text).unwrap_or_else(|| versions::explained(text, error)),
         _ => error,
     })
 }
 
 fn understood(text: &str) -> Result<Parsed> {
-    let mut parser = DFParserBuilder::new(text).with_dialect(&Sql).with_recursion_limit(RECURSION_LIMIT).build()?;
+    let tokens = Tokenizer::new(&Sql::default(), text).tokenize_with_location();
+    let tokens = tokens.map_err(|e| DataFusionError::from(ParserError::from(e)))?;
+    let (tokens, versions) = versions::spelled(tokens);
+    let dialect = Sql { versions };
+    let mut parser =
+        DFParserBuilder::new(tokens).with_dialect(&dialect).with_recursion_limit(RECURSION_LIMIT).build()?;
     let word = |token: &Token, text: &str| matches!(token, Token::Word(w) if w.value.eq_ignore_ascii_case(text));
     let pruning = matches!(&parser.parser.peek_token().token, Token::Word(w) if w.keyword == Keyword::EXPLAIN)
         && word(&parser.parser.peek_nth_token(1).token, "PRUNING");

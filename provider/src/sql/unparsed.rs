@@ -21,9 +21,6 @@ const STATEMENTS: [(&[&str], &str); 9] = [
     (&["SHOW", "TBLPROPERTIES"], "SHOW TBLPROPERTIES"),
 ];
 
-/// What follows the name of a table and asks for another of its snapshots.
-const TRAVEL: [&str; 4] = ["VERSION", "TIMESTAMP", "SYSTEM_TIME", "SYSTEM_VERSION"];
-
 /// The refusal, by name, of a text that is no statement of the grammar; `None` where it is just wrong.
 pub(super) fn refused(text: &str) -> Option<Error> {
     let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize().ok()?;
@@ -39,13 +36,7 @@ pub(super) fn refused(text: &str) -> Option<Error> {
         [explain, rest @ ..] if explain == "EXPLAIN" => rest,
         words => words,
     };
-    let travels =
-        words.windows(3).any(|three| TRAVEL.contains(&three[0].as_str()) && three[1] == "AS" && three[2] == "OF");
-    let name = match STATEMENTS.iter().find(|(start, _)| begins(words, start)) {
-        Some((_, name)) => name,
-        None if travels => "time travel",
-        None => return None,
-    };
+    let (_, name) = STATEMENTS.iter().find(|(start, _)| begins(words, start))?;
     Some(Error::new(Code::NotSupported, format!("{name} is not supported yet")))
 }
 
@@ -74,9 +65,6 @@ mod tests {
             ("alter table t add partition field bucket(4, s)", "ALTER TABLE"),
             ("explain alter table t write ordered by n", "ALTER TABLE"),
             ("describe table extended t", "DESCRIBE TABLE EXTENDED"),
-            ("select * from t for version as of 7", "time travel"),
-            ("select * from t timestamp as of '2026-06-04'", "time travel"),
-            ("explain pruning select * from t for system_time as of now()", "time travel"),
         ] {
             let error = refused(sql).unwrap_or_else(|| panic!("{sql} is not refused"));
             assert_eq!((error.code(), error.what()), (Code::NotSupported, &*format!("{name} is not supported yet")));

@@ -3,9 +3,10 @@
 use std::error::Error as StdError;
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 use super::paths::redact;
-use crate::error::{Code, Error};
+use crate::error::{Code, Error, causes, code_of};
 
 /// An error of ours for a failed access to `location`, whatever layer reported it (a store, Parquet, DataFusion).
 ///
@@ -13,6 +14,9 @@ use crate::error::{Code, Error};
 /// removed from every text that is kept, so that neither Display nor Debug shows a secret.
 // @spec C3
 pub fn error(location: &str, err: impl StdError + Send + Sync + 'static) -> Error {
+    if let Some(error) = in_the_way(location, &err) {
+        return error.source(Cause(redact(&format!("{err:?}"))));
+    }
     let code = code_of(&err);
     let what = match code {
         Code::FileNotFound => "no such file or object",
@@ -33,58 +37,20 @@ pub fn error(location: &str, err: impl StdError + Send + Sync + 'static) -> Erro
         .source(Cause(redact(&format!("{err:?}"))))
 }
 
-/// The code that the causes of `err` amount to; `storage_failed` where nothing more exact is known.
-pub fn code_of(err: &(dyn StdError + 'static)) -> Code {
-    let mut found = Code::StorageFailed;
-    for cause in causes(err) {
-        let code = if let Some(e) = cause.downcast_ref::<io::Error>() {
-            of_io(e.kind())
-        } else if let Some(e) = cause.downcast_ref::<object_store::Error>() {
-            of_store(e)
-        } else {
-            continue;
-        };
-        // The innermost exact statement wins: outer layers only wrap it.
-        if code != Code::StorageFailed {
-            found = code;
-        }
+/// A file where the path of a local location needs a directory.
+fn in_the_way(location: &str, err: &(dyn StdError + 'static)) -> Option<Error> {
+    let is_file = |e: &io::Error| e.kind() == io::ErrorKind::NotADirectory;
+    if !causes(err).any(|e| e.downcast_ref::<io::Error>().is_some_and(is_file)) {
+        return None;
     }
-    found
-}
-
-fn of_io(kind: io::ErrorKind) -> Code {
-    match kind {
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Code::PermissionDenied,
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Code::StorageFull,
-        io::ErrorKind::NotFound => Code::FileNotFound,
-        io::ErrorKind::InvalidFilename => Code::UnsupportedLocation,
-        _ => Code::StorageFailed,
-    }
-}
-
-fn of_store(err: &object_store::Error) -> Code {
-    use object_store::Error as E;
-    match err {
-        E::NotFound { .. } => Code::FileNotFound,
-        E::PermissionDenied { .. } | E::Unauthenticated { .. } => Code::PermissionDenied,
-        E::InvalidPath { .. } => Code::UnsupportedLocation,
-        E::NotSupported { .. } | E::NotImplemented { .. } => Code::NotSupported,
-        E::AlreadyExists { .. } => Code::AlreadyExists,
-        E::UnknownConfigurationKey { .. } => Code::InvalidConfig,
-        _ => Code::StorageFailed,
-    }
-}
-
-/// `err` and everything below it. An `io::Error` made from another error hides that one from `source()`.
-pub(crate) fn causes<'a>(err: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(err), |&current| below(current))
-}
-
-fn below<'a>(err: &'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
-    match err.downcast_ref::<io::Error>() {
-        Some(io) => io.get_ref().map(|inner| inner as &(dyn StdError + 'static)),
-        None => err.source(),
-    }
+    let path = location.strip_prefix("file://").unwrap_or(location);
+    let file = Path::new(path).ancestors().find(|path| path.is_file())?;
+    Some(
+        Error::new(Code::StorageFailed, "a file stands where a directory is needed")
+            .with("location", redact(location))
+            .with("file", file.display())
+            .help("name another directory, or move the file away"),
+    )
 }
 
 /// A cause whose text is safe to show.
@@ -113,22 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn system_errors_are_found_below_generic_ones() {
-        let errno = |n| generic(io::Error::from_raw_os_error(n));
-        assert_eq!(code_of(&errno(13)), Code::PermissionDenied, "EACCES");
-        assert_eq!(code_of(&errno(30)), Code::PermissionDenied, "EROFS");
-        assert_eq!(code_of(&errno(28)), Code::StorageFull, "ENOSPC");
-        assert_eq!(code_of(&errno(122)), Code::StorageFull, "EDQUOT");
-        assert_eq!(code_of(&errno(5)), Code::StorageFailed, "EIO");
-        assert_eq!(code_of(&generic("what")), Code::StorageFailed);
-    }
-
-    #[test]
-    fn an_error_inside_an_io_error_is_found() {
-        let store = object_store::Error::NotFound { path: "a".into(), source: "gone".into() };
-        assert_eq!(code_of(&generic(io::Error::other(store))), Code::FileNotFound);
-        let parquet = parquet::errors::ParquetError::External(Box::new(io::Error::from_raw_os_error(28)));
-        assert_eq!(code_of(&parquet), Code::StorageFull);
+    fn a_file_in_the_way_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let file = home.path().join("a b");
+        std::fs::write(&file, "x").unwrap();
+        let err = error(&format!("file://{}/main/t", file.display()), generic(io::Error::from_raw_os_error(20)));
+        assert_eq!(err.code(), Code::StorageFailed);
+        assert!(err.help_text().is_some());
+        assert!(err.context().contains(&("file", file.display().to_string())), "{err}");
     }
 
     #[test]

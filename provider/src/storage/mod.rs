@@ -33,8 +33,7 @@ mod local;
 pub mod paths;
 
 pub use env::{Clock, Env, Ids, ManualClock, RandomIds, SeededIds, SystemClock};
-pub(crate) use failure::causes;
-pub use failure::{code_of, error};
+pub use failure::error;
 pub use iceberg_io::{IcebergStorage, IcebergStorageFactory};
 pub use local::{LocalStore, remove_empty_directories};
 

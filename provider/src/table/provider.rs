@@ -14,7 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::catalog::{Base, Ident};
 use crate::commit::Committer;
 use crate::error::{Code, Error};
-use crate::scan::View;
+use crate::scan::{MetadataColumn, TimeTravel, View};
 use crate::sink::{self, Progress, Target};
 use crate::{exec, schema};
 
@@ -45,6 +45,11 @@ impl IcebergTable {
         &self.view
     }
 
+    /// The same table with a view of its own, by which a scan of it is told from other scans.
+    pub(crate) fn apart(&self) -> IcebergTable {
+        IcebergTable { view: Arc::new(self.view.as_ref().clone()), access: self.access.clone() }
+    }
+
     /// The view at the current snapshot of `base`: the current schema rules.
     ///
     /// # Errors
@@ -56,12 +61,52 @@ impl IcebergTable {
             metadata: Arc::clone(&base.metadata),
             metadata_location: base.location.clone(),
             snapshot: base.metadata.current_snapshot().cloned(),
+            reference: None,
+            changes: None,
             arrow: schema::to_arrow(&current)?,
             schema: current,
             manifests: committer.manifests.clone(),
             env: committer.env.clone(),
             relocate: None,
         })
+    }
+
+    /// The same table in another state, read only: what [`View::at`] says.
+    ///
+    /// # Errors
+    /// `unknown_snapshot`.
+    // @spec P10
+    pub fn at(&self, travel: &TimeTravel) -> crate::Result<Self> {
+        Ok(self.reading(self.view.at(travel)?))
+    }
+
+    /// The rows that changed between two snapshots: what [`View::changes`] says.
+    ///
+    /// # Errors
+    /// `changes_unavailable`.
+    pub fn changes(&self, from: Option<i64>, to: i64) -> crate::Result<Self> {
+        Ok(self.reading(self.view.changes(from, to)?))
+    }
+
+    /// The rows that were appended between two snapshots: what [`View::appends`] says.
+    ///
+    /// # Errors
+    /// `changes_unavailable`.
+    pub fn appends(&self, from: Option<i64>, to: i64) -> crate::Result<Self> {
+        Ok(self.reading(self.view.appends(from, to)?))
+    }
+
+    /// The same table with metadata columns after its own, read only.
+    ///
+    /// # Errors
+    /// As [`View::with_metadata_columns`].
+    // @spec P9
+    pub fn with_metadata_columns(&self, columns: &[MetadataColumn]) -> crate::Result<Self> {
+        Ok(self.reading(self.view.with_metadata_columns(columns)?))
+    }
+
+    fn reading(&self, view: View) -> Self {
+        IcebergTable::new(view, Access::ReadOnly("this is another version of the table, or more than the table"))
     }
 
     fn target(&self) -> crate::Result<(Target, Committer)> {

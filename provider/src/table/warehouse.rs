@@ -19,6 +19,7 @@ use super::provider::{Access, IcebergTable};
 use crate::catalog::Ident;
 use crate::commit::Committer;
 use crate::error::{Code, Error, Result};
+use crate::scan::TimeTravel;
 
 /// The name of our catalog in SQL.
 pub const CATALOG: &str = "daygrain";
@@ -149,6 +150,27 @@ impl Warehouse {
             self.0.known.write().insert(schema.to_owned());
         }
         Ok(found)
+    }
+
+    /// Has the running [statement](Self::statement) read `table` under this name. Without a statement nothing changes.
+    pub(crate) fn replace_in_statement(&self, schema: &str, name: &str, table: Arc<dyn TableProvider>) {
+        // Outside of a statement there is nothing to replace.
+        let _ = STATEMENT.try_with(|loaded| {
+            let cell = Arc::new(OnceCell::new_with(Some(Some(table))));
+            loaded.lock().insert((schema.to_owned(), name.to_owned()), cell);
+        });
+    }
+
+    /// The table as it was, or as one of its branches or tags has it.
+    ///
+    /// # Errors
+    /// `unknown_snapshot`; `not_supported` for what is no Iceberg table; whatever loading it meets.
+    // @spec P10
+    pub async fn table_at(&self, schema: &str, name: &str, travel: &TimeTravel) -> Result<Option<IcebergTable>> {
+        let Some(found) = self.table(schema, name).await? else { return Ok(None) };
+        let iceberg = found.as_any().downcast_ref::<IcebergTable>();
+        let refused = || Error::new(Code::NotSupported, "only Iceberg tables have versions").with("table", name);
+        iceberg.ok_or_else(refused)?.at(travel).map(Some)
     }
 
     async fn load(&self, key: Name) -> Result<Option<Arc<dyn TableProvider>>> {

@@ -104,6 +104,21 @@ fn input_without_rows_is_empty() {
 }
 
 #[test]
+fn json_over_a_column_of_another_type_says_so() {
+    let shell = Shell::new();
+    shell.file("in.ndjson", "{\"n\":1,\"a\":{\"b\":2}}\n");
+    shell.run(["export", "d", "in.ndjson"]).ok();
+    for (path, column) in [("n", "long"), ("a.b", "long"), ("a", "struct")] {
+        let ran = shell.run(["export", "d", "in.ndjson", "--json", path]);
+        let error = ran.failed("iceberg_schema_incompatible");
+        assert!(error.contains(&format!(": a column of type {column} can't hold JSON text\n")), "{ran}");
+        assert!(error.contains(&format!("  path: {path}\n")) && error.contains("  line: 1\n"), "{ran}");
+        assert!(error.contains("  help: don't declare the column as json"), "{ran}");
+    }
+    assert_eq!(one(&shell, "select count(*) from d"), "1");
+}
+
+#[test]
 fn json_columns_keep_their_text() {
     let shell = Shell::new();
     shell.file(

@@ -73,6 +73,63 @@ fn the_rest_is_not_run_after_a_failure() {
 }
 
 #[test]
+fn mistakes_of_a_user_have_a_code_of_their_kind() {
+    let shell = Shell::new();
+    shell.file("bad.csv", "x,y\n\"a\n");
+    let pattern = "from (values ('a', '(')) t(x, p)";
+    for (sql, code) in [
+        ("select regexp_like('x', '(')", "invalid_value"),
+        (&format!("select regexp_like(x, p) {pattern}"), "invalid_value"),
+        (&format!("select x ~ p {pattern}"), "invalid_value"),
+        (&format!("select x !~* '(' {pattern}"), "invalid_value"),
+        (&format!("select x similar to '(' {pattern}"), "invalid_value"),
+        (&format!("select regexp_replace(x, '(', '') {pattern}"), "invalid_value"),
+        (&format!("select regexp_match(x, p) {pattern}"), "invalid_value"),
+        (&format!("select regexp_count(x, p) {pattern}"), "invalid_value"),
+        (&format!("select regexp_instr(x, '(') {pattern}"), "invalid_value"),
+        ("select regexp_like('x', 'a', 'q')", "invalid_value"),
+        ("select json_get('{}', 1.5)", "sql_plan"),
+        ("select json_get_int(1, 'a')", "sql_plan"),
+        ("select date_trunc('eon', now())", "invalid_value"),
+        ("select date_part('eon', now())", "invalid_value"),
+        ("select date_bin(interval '0 day', now())", "invalid_value"),
+        ("select to_timestamp('x')", "invalid_value"),
+        ("select make_date(2024, 13, 1)", "invalid_value"),
+        ("select timestamp '2024-01-01' + interval '1000000 years'", "invalid_value"),
+        ("select cast('x' as int)", "invalid_value"),
+        ("select cast(x as int) from (values ('a')) t(x)", "invalid_value"),
+        ("select cast(300 as tinyint)", "invalid_value"),
+        ("select cast(123456 as decimal(5, 2))", "invalid_value"),
+        ("select 1 / 0", "invalid_value"),
+        ("select x / 0 from (values (1)) t(x)", "invalid_value"),
+        ("select factorial(100)", "invalid_value"),
+        ("select abs(-9223372036854775808)", "invalid_value"),
+        ("select decode('zz', 'hex')", "invalid_value"),
+        ("select substr('abc', 1, -1)", "invalid_value"),
+        ("select map([null], [1])", "query_failed"),
+        ("select array_resize([1], -1)", "query_failed"),
+        ("select sum(x) filter (where 1) from (values (1)) t(x)", "query_failed"),
+        ("select sum('a')", "sql_plan"),
+        ("select $1", "sql_plan"),
+        ("execute nothing(1)", "sql_plan"),
+        ("set datafusion.execution.batch_size = 'a'", "invalid_argument"),
+        ("create view v as select 1; create view v as select 2", "already_exists"),
+        ("create external table e stored as foo location '.'", "not_supported"),
+        ("create external table e (a int) stored as csv location 'bad.csv'; select * from e", "input_corrupt"),
+        ("create external table e stored as json location 'bad.csv'; select * from e", "input_corrupt"),
+        ("copy (select 1) to '/proc/nowhere/x.csv'", "storage_failed"),
+    ] {
+        let ran = shell.run(["-c", sql]);
+        ran.failed(code);
+        for noise in ["Execution error", "Internal error", "External error", "panicked"] {
+            assert!(!ran.stderr.contains(noise), "{ran}");
+        }
+    }
+    let ran = shell.run(["-c", "select regexp_like('x', '(')"]);
+    assert!(ran.failed("invalid_value").contains("  cause: unclosed group"), "{ran}");
+}
+
+#[test]
 fn an_error_is_a_code_facts_and_help() {
     let shell = Shell::new();
     let ran = shell.run(["-c", "select * from nowhere"]);

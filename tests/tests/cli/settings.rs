@@ -42,6 +42,29 @@ fn a_warehouse_that_does_not_exist_is_empty() {
 }
 
 #[test]
+fn a_file_in_the_way_of_the_warehouse_is_named() {
+    let shell = Shell::new();
+    shell.file("events.csv", EVENTS);
+    let file = shell.file("taken", "x");
+    for warehouse in ["taken", "taken/below"] {
+        for arguments in [
+            &["-c", "show tables"][..],
+            &["-c", "show schemas"],
+            &["-c", "select * from t"],
+            &["-c", "create schema s"],
+            &["-c", "drop table t"],
+            &["export", "t", "events.csv"],
+        ] {
+            let ran = shell.run([&["-w", warehouse][..], arguments].concat());
+            let error = ran.failed("storage_failed");
+            assert!(error.contains(&format!("  file: {}\n", file.display())), "{ran}");
+            assert!(error.contains("\n  help: "), "{ran}");
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("the file"), "x");
+}
+
+#[test]
 fn read_only_refuses_whatever_would_write() {
     let shell = with_events();
     let before = shell.listing(".");
@@ -49,6 +72,9 @@ fn read_only_refuses_whatever_would_write() {
         "insert into events values ('2026-06-04T12:00:00Z', 'c', 9)",
         "insert into events select * from events",
         "explain analyze insert into events select * from events",
+        "explain analyze verbose insert into events select * from events",
+        "explain analyze copy events to 'out.csv'",
+        "prepare p as insert into events select * from events",
         "drop table events",
         "drop table events purge",
         "create schema s",
@@ -63,6 +89,7 @@ fn read_only_refuses_whatever_would_write() {
     assert_eq!(shell.listing("."), before);
     let reads = "select count(*) from events; describe events; show tables; explain select * from events;
                  explain pruning select * from events; explain insert into events select * from events;
+                 explain copy events to 'out.csv'; explain drop table events; prepare p as select 1; execute p;
                  create external table e stored as csv location 'events.csv' options ('format.has_header' 'true');
                  select * from e; drop table e; create view v as select * from events; select * from v; drop view v";
     shell.run(["--read-only", "-c", reads]).ok();

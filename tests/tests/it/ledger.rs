@@ -66,7 +66,9 @@ impl Stage {
         let (opened, kept) = (cold.opened.len() as u64, cold.ledger.files.kept());
         // Two scans of one table may open the same file.
         assert!(opened == kept || cold.scans > 1 && opened < kept, "{sql}: {opened} opened, {}", cold.ledger.files);
-        assert!(warm.ledger.requests <= cold.ledger.requests, "{sql}: {warm:?}, cold {cold:?}");
+        // What a dynamic filter excludes depends on which partition is faster.
+        let timely = cold.ledger.files.skipped().contains_key(&Reason::DynamicFilter);
+        assert!(timely || warm.ledger.requests <= cold.ledger.requests, "{sql}: {warm:?}, cold {cold:?}");
         [cold, warm]
     }
 
@@ -288,6 +290,38 @@ async fn the_two_main_queries_cost_exactly_this() {
         assert_eq!(requests(stage.check(&one_session(&reference)).await), (COLD_SESSION, WARM_SESSION));
         assert_eq!(requests(stage.check(&three_days()).await), (COLD_THREE_DAYS, WARM_THREE_DAYS));
     }
+}
+
+/// Rows of whole days are counted without a data file, however the days are asked for.
+// @spec P4 P6
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whole_days_are_counted_from_metadata() {
+    let reference = small();
+    let stage = Stage::new(Lab::remote(), vec![shuffled(reference)]).await;
+    let session = stage.lab.session();
+    let at = "message_created_at";
+    for (filter, days) in [
+        (THREE_DAYS.to_owned(), 3),
+        (format!("CAST({at} AS DATE) = DATE '2026-05-02'"), 1),
+        (format!("to_date({at}) BETWEEN DATE '2026-05-02' AND DATE '2026-05-03'"), 2),
+        (format!("date_trunc('day', {at}) = '2026-05-02T00:00:00Z'"), 1),
+        (format!("date_bin(INTERVAL '1 day', {at}) IN ('2026-05-02T00:00:00Z', '2026-05-04T00:00:00Z')"), 2),
+        (format!("{at} + INTERVAL '1 day' >= '2026-05-31T00:00:00Z' AND {at} < '2026-06-01T00:00:00Z'"), 2),
+    ] {
+        let sql = format!("SELECT count(*) FROM {TABLE} WHERE {filter}");
+        let expected = oracle::answer(&stage.oracle, &sql).await;
+        let counted = stage.once(&session, &sql, Some(&expected)).await;
+        assert!(counted.opened.is_empty(), "{sql}: {:?}", counted.opened);
+        let answer = lab::query(&session, &format!("SELECT message_id FROM {TABLE} WHERE {filter}")).await;
+        assert_eq!(answer.scans[0].ledger.files.kept(), days, "{sql}");
+        // Every row of those files is one of them: no row was tested.
+        assert_eq!(skipped(&answer.scans[0].ledger.rows), 0, "{sql}");
+    }
+    let ours = format!("SELECT count(*) FROM {TABLE} WHERE days({at}) = 20575");
+    let counted = stage.once(&session, &ours, None).await;
+    assert!(counted.opened.is_empty(), "{:?}", counted.opened);
+    let same = format!("SELECT count(*) FROM {TABLE} WHERE CAST({at} AS DATE) = DATE '2026-05-02'");
+    assert_eq!(counted.rows, oracle::answer(&stage.oracle, &same).await);
 }
 
 /// A session that runs past midnight costs a request for each day it touches, however many days there are.

@@ -16,5 +16,8 @@ mod faults;
 mod fixtures;
 mod lab;
 mod ledger;
+mod moving;
+mod partitioned;
 mod real_input;
 mod slt;
+mod travel;

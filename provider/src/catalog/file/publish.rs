@@ -27,6 +27,7 @@ use super::{
     Base, Catalog, Code, Error, FileCatalog, Ident, Proposal, PublishError, Result, metadata_directory, names, paths,
     storage,
 };
+use crate::error::causes;
 
 /// How often the same bytes are sent to the same slot.
 const ATTEMPTS: u32 = 5;
@@ -229,7 +230,7 @@ enum Meaning {
 }
 
 fn meaning_of(failure: &StoreError) -> Meaning {
-    if storage::causes(failure).any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| is_local_refusal(e.kind()))) {
+    if causes(failure).any(|e| e.downcast_ref::<io::Error>().is_some_and(|e| is_local_refusal(e.kind()))) {
         return Meaning::NeverSent;
     }
     match failure {

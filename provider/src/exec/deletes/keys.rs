@@ -19,8 +19,8 @@ use arrow::row::{RowConverter, Rows, SortField};
 use iceberg::spec::{NestedFieldRef, Schema};
 
 use crate::error::{Code, Error, Result};
-use crate::scan::{Kind, Plan, View};
-use crate::schema::{field_id, to_arrow};
+use crate::scan::{DeleteKind, Plan, View, arrow_with};
+use crate::schema::field_id;
 
 /// The keys of all equality deletes of a scan.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(in crate::exec) struct Keys {
 impl Keys {
     pub(super) fn new(view: &View, plan: &Plan) -> Result<Self> {
         let mut asked: BTreeSet<&Vec<i32>> = BTreeSet::new();
-        for file in plan.tasks.iter().flat_map(|task| &task.deletes.equality) {
-            if let Kind::Equality { ids } = &file.kind {
+        for file in plan.tasks.iter().flat_map(|task| task.delete_files()) {
+            if let DeleteKind::Equality { ids } = &file.kind {
                 asked.insert(ids);
             }
         }
@@ -83,7 +83,7 @@ fn with_dropped(view: &View, dropped: &[i32]) -> Result<(SchemaRef, Arc<Schema>)
     }
     let schema = Schema::builder().with_schema_id(view.schema.schema_id()).with_fields(fields).build();
     let schema = schema.map_err(|e| Error::new(Code::Internal, "dropped columns do not fit the table").source(e))?;
-    Ok((to_arrow(&schema)?, Arc::new(schema)))
+    Ok((arrow_with(&schema, view)?, Arc::new(schema)))
 }
 
 /// The columns that one set of equality ids compares.

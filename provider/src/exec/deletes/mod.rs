@@ -34,9 +34,9 @@ use super::footer::Footers;
 use super::reader::FileIo;
 use super::report::Shared;
 use crate::error::{Code, Error, Result};
-use crate::scan::{DeleteFile, Kind, Plan, Task, View};
+use crate::scan::{DeleteFile, DeleteKind, Deletes, Plan, Task, View};
 
-pub(super) use rows::{Live, Removing};
+pub(super) use rows::{Live, Removing, numbered};
 
 /// Delete files of one data file read at the same time.
 const AT_ONCE: usize = 8;
@@ -72,9 +72,9 @@ impl DeleteFiles {
     pub(super) fn new(view: &View, plan: &Plan, pool: &Arc<dyn MemoryPool>) -> Result<Self> {
         let mut loads: HashMap<usize, Load> = HashMap::new();
         for task in &plan.tasks {
-            for file in task.deletes.iter() {
+            for file in task.delete_files() {
                 let load = loads.entry(address(file)).or_default();
-                if file.kind == Kind::Positions {
+                if file.kind == DeleteKind::Positions {
                     load.paths.push(task.file_path().to_owned());
                 }
             }
@@ -86,13 +86,21 @@ impl DeleteFiles {
 
     /// What is deleted of a data file.
     pub(super) async fn of(&self, task: &Task, footers: &Footers, shared: &Shared) -> Result<Removal> {
+        let mut removal = self.removal(task, &task.deletes, footers, shared).await?;
+        if let Some(only) = &task.only_removed {
+            removal.keep_only(self.removal(task, only, footers, shared).await?, task.rows());
+        }
+        Ok(removal)
+    }
+
+    async fn removal(&self, task: &Task, deletes: &Deletes, footers: &Footers, shared: &Shared) -> Result<Removal> {
         let mut removal = Removal::default();
-        if task.deletes.is_empty() {
+        if deletes.is_empty() {
             return Ok(removal);
         }
-        let loads: Vec<_> = task.deletes.iter().map(|file| self.load(file, footers, shared)).collect();
+        let loads: Vec<_> = deletes.iter().map(|file| self.load(file, footers, shared)).collect();
         let loaded: Vec<Loaded> = iter(loads).buffered(AT_ONCE).try_collect().await?;
-        for (file, loaded) in task.deletes.iter().zip(loaded) {
+        for (file, loaded) in deletes.iter().zip(loaded) {
             match loaded {
                 Loaded::Positions(positions) => removal.delete(&positions),
                 Loaded::Files(positions) => {
@@ -103,7 +111,7 @@ impl DeleteFiles {
                 Loaded::Keys(set) => removal.compare(self.key(file)?, set),
             }
         }
-        if let (Some(vector), Some(last)) = (&task.deletes.vector, removal.positions.as_ref().and_then(|p| p.max()))
+        if let (Some(vector), Some(last)) = (&deletes.vector, removal.positions.as_ref().and_then(|p| p.max()))
             && last >= task.rows()
         {
             let error = vector.object.corrupt("a deletion vector deletes a row that its data file does not have");
@@ -114,7 +122,7 @@ impl DeleteFiles {
 
     fn key(&self, file: &DeleteFile) -> Result<&Arc<Key>> {
         match &file.kind {
-            Kind::Equality { ids } => self.keys.of(ids),
+            DeleteKind::Equality { ids } => self.keys.of(ids),
             _ => Err(Error::new(Code::Internal, "a delete file without keys was compared")),
         }
     }
@@ -125,7 +133,7 @@ impl DeleteFiles {
         shared.lock().deletes(file);
         let loaded = load.cell.get_or_try_init(|| async {
             match &file.kind {
-                Kind::Vector { blob } => {
+                DeleteKind::Vector { blob } => {
                     let part = format!("#vector-{}", blob.start);
                     let io = FileIo::new(Arc::clone(&file.object), Arc::clone(shared));
                     if let Some(vector) = footers.remembered::<Vector>(&file.object, &part) {
@@ -138,8 +146,8 @@ impl DeleteFiles {
                     footers.remember(&file.object, &part, Arc::new(Vector(Arc::clone(&vector))));
                     Ok(Loaded::Positions(vector))
                 }
-                Kind::Positions => self.positions(file, &load.paths, footers, shared).await.map(Loaded::Files),
-                Kind::Equality { .. } => self.keys(file, footers, shared).await.map(Loaded::Keys),
+                DeleteKind::Positions => self.positions(file, &load.paths, footers, shared).await.map(Loaded::Files),
+                DeleteKind::Equality { .. } => self.keys(file, footers, shared).await.map(Loaded::Keys),
             }
         });
         loaded.await.cloned()
@@ -199,6 +207,8 @@ fn decoded(file: &DeleteFile, bytes: &[u8]) -> Result<RoaringTreemap> {
 pub(super) struct Removal {
     positions: Option<Arc<RoaringTreemap>>,
     keys: Vec<(Arc<Key>, Vec<Arc<KeySet>>)>,
+    /// Only rows that this removes are wanted.
+    only: Option<Box<Removal>>,
 }
 
 impl Removal {
@@ -207,6 +217,20 @@ impl Removal {
             Some(all) => *Arc::make_mut(all) |= positions.as_ref(),
             None => self.positions = Some(Arc::clone(positions)),
         }
+    }
+
+    /// Leaves only rows that `only` removes, of a file of so many rows.
+    fn keep_only(&mut self, only: Removal, rows: u64) {
+        if !only.keys.is_empty() {
+            self.only = Some(Box::new(only));
+            return;
+        }
+        let mut others = RoaringTreemap::new();
+        others.insert_range(0..rows);
+        if let Some(positions) = &only.positions {
+            others -= positions.as_ref();
+        }
+        self.delete(&Arc::new(others));
     }
 
     fn compare(&mut self, key: &Arc<Key>, set: Arc<KeySet>) {

@@ -86,8 +86,9 @@ impl Removal {
     }
 
     /// The table columns that are compared.
-    pub(in crate::exec) fn columns(&self) -> impl Iterator<Item = usize> {
-        self.keys.iter().flat_map(|(key, _)| key.roots())
+    pub(in crate::exec) fn columns(&self) -> Vec<usize> {
+        let own = self.keys.iter().flat_map(|(key, _)| key.roots());
+        own.chain(self.only.iter().flat_map(|only| only.columns())).collect()
     }
 
     /// What tests decoded batches whose columns are the table's `columns`; `None` where none is needed.
@@ -98,8 +99,12 @@ impl Removal {
             .map(|(key, sets)| Ok(Probe { key: Arc::clone(key), sets: sets.clone(), converter: key.converter()? }));
         let probes: Vec<Probe> = probes.collect::<Result<_>>()?;
         let numbers = self.positions.clone().filter(|_| by_number);
-        let needed = numbers.is_some() || !probes.is_empty();
-        Ok(needed.then(|| Removing { numbers, probes, columns: columns.to_vec() }))
+        let only = match &self.only {
+            Some(only) => only.after_decoding(columns, true)?.map(Box::new),
+            None => None,
+        };
+        let needed = numbers.is_some() || !probes.is_empty() || only.is_some();
+        Ok(needed.then(|| Removing { numbers, probes, columns: columns.to_vec(), only }))
     }
 }
 
@@ -120,7 +125,7 @@ fn covers(deleted: &RoaringTreemap, rows: Range<u64>) -> bool {
 }
 
 /// Whether the decoder's row numbers are positions: it counts by the ordinals that the footer gives the row groups.
-fn numbered(footer: &Footer) -> bool {
+pub(in crate::exec) fn numbered(footer: &Footer) -> bool {
     let ordinals = footer.metadata.row_groups().iter().map(|group| group.ordinal());
     ordinals.enumerate().all(|(at, ordinal)| ordinal.map(usize::try_from) == Some(Ok(at)))
 }
@@ -176,6 +181,8 @@ pub(in crate::exec) struct Removing {
     probes: Vec<Probe>,
     /// The table columns of the batches.
     columns: Vec<usize>,
+    /// Rows that this would leave are dropped.
+    only: Option<Box<Removing>>,
 }
 
 struct Probe {
@@ -185,12 +192,29 @@ struct Probe {
 }
 
 impl Removing {
+    /// Whether rows have to be numbered.
+    pub(in crate::exec) fn numbered(&self) -> bool {
+        self.numbers.is_some() || self.only.as_ref().is_some_and(|only| only.numbered())
+    }
+
     /// `batch` without deleted rows; `numbers` are the rows' positions, where they were asked for.
     pub(in crate::exec) fn apply(
         &self,
         batch: RecordBatch,
         numbers: Option<&ArrayRef>,
     ) -> Result<RecordBatch, ArrowError> {
+        let mut live = self.live(&batch, numbers)?;
+        if let Some(only) = &self.only {
+            live.iter_mut().zip(only.live(&batch, numbers)?).for_each(|(live, left)| *live = *live && !left);
+        }
+        match live.iter().all(|live| *live) {
+            true => Ok(batch),
+            false => filter_record_batch(&batch, &BooleanArray::from(live)),
+        }
+    }
+
+    /// For each row, whether nothing deletes it.
+    fn live(&self, batch: &RecordBatch, numbers: Option<&ArrayRef>) -> Result<Vec<bool>, ArrowError> {
         let mut live = vec![true; batch.num_rows()];
         if let Some(deleted) = &self.numbers {
             let numbers = numbers.and_then(|numbers| numbers.as_primitive_opt::<Int64Type>());
@@ -206,10 +230,7 @@ impl Removing {
                 *live = *live && !sets.iter().any(|set| set.contains(row.as_ref()));
             }
         }
-        match live.iter().all(|live| *live) {
-            true => Ok(batch),
-            false => filter_record_batch(&batch, &BooleanArray::from(live)),
-        }
+        Ok(live)
     }
 }
 

@@ -17,6 +17,7 @@ use super::fixture::{Answer, LOCAL, REMOTE, Table, column};
 use super::{RUNTIME, lines, skipped};
 use crate::error::Code;
 use crate::observe::Reason;
+use crate::scan::ScanReport;
 use crate::schema::{stored_arrow, to_arrow};
 
 #[derive(Clone, Debug)]
@@ -53,7 +54,7 @@ fn rows(seed: u64, file: usize, part: i32, count: usize) -> Vec<Row> {
         id: (file * 10_000 + at) as i64,
         part,
         k: random.random_bool(0.9).then(|| random.random_range(0..9)),
-        f: [None, Some(f64::NAN), Some(0.0), Some(-0.0), Some(1.5), Some(2.0)][random.random_range(0..6)],
+        f: [None, Some(f64::NAN), Some(-f64::NAN), Some(0.0), Some(-0.0), Some(1.5)][random.random_range(0..6)],
         s: random.random_bool(0.9).then(|| format!("s{}", random.random_range(0..5))),
     };
     (0..count).map(row).collect()
@@ -282,9 +283,14 @@ async fn expect(context: &SessionContext, sql: &str) -> Vec<String> {
 
 /// The numbers of a report add up, and are what the store counted.
 fn check(answer: &Answer, table: &Table) {
-    let Some(report) = &answer.report else { return };
-    let ledger = &report.ledger;
-    assert_eq!((ledger.requests, ledger.bytes), answer.counted);
+    if let Some(report) = &answer.report {
+        assert_eq!((report.ledger.requests, report.ledger.bytes), answer.counted);
+    }
+    adds_up(answer, table);
+}
+
+fn adds_up(answer: &Answer, table: &Table) {
+    let Some(ScanReport { ledger, .. }) = &answer.report else { return };
     assert_eq!(ledger.files.total(), table.files.len() as u64);
     assert_eq!(ledger.delete_files.total(), table.deletes.len() as u64, "{}", ledger.delete_files);
     for tally in [&ledger.files, &ledger.delete_files, &ledger.row_groups, &ledger.pages, &ledger.rows] {
@@ -293,7 +299,7 @@ fn check(answer: &Answer, table: &Table) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 120, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, ..ProptestConfig::default() })]
 
     #[test]
     fn rows_are_those_that_the_specification_leaves(story in story()) {
@@ -314,7 +320,8 @@ proptest! {
                         let some = lines(&answer.batches);
                         assert_eq!(some.len(), all.len().min(limit), "{sql} LIMIT {limit}");
                         assert!(some.iter().all(|line| all.contains(line)), "{sql} LIMIT {limit}");
-                        check(&answer, &table);
+                        // The next file may still be being opened, so the store isn't asked what it counted.
+                        adds_up(&answer, &table);
                     }
                 }
             }
@@ -469,6 +476,26 @@ async fn keys_are_found_by_id_29() {
 }
 
 #[tokio::test]
+async fn a_dropped_column_is_still_compared() {
+    let id = || column(1, "id", PrimitiveType::Long);
+    let code = || column(2, "code", PrimitiveType::Long);
+    let codes: ArrayRef = Arc::new(Int64Array::from(vec![Some(10), Some(20), None]));
+    let mut table = one_file(vec![id(), code()], vec![longs([1, 2, 3]), codes]).await;
+    table.older = Some(Arc::clone(&table.schema));
+    // Another column has its name since.
+    evolve(&mut table, vec![id(), column(3, "code", PrimitiveType::String)]);
+    add(&mut table, vec![longs([4]), texts(&[Some("x")])]).await;
+    table.delete_equal(Scope::Table, 2, &[2], (vec![code()], vec![longs([20])])).await;
+    answers(
+        &table,
+        &[("SELECT * FROM t", &["1|∅", "3|∅", "4|x"]), ("SELECT id FROM t WHERE code IS NULL", &["1", "3"])],
+    )
+    .await;
+    table.delete_equal(Scope::Table, 2, &[1, 2], (vec![code(), id()], vec![longs([10, 10]), longs([1, 3])])).await;
+    answers(&table, &[("SELECT id FROM t", &["3", "4"])]).await;
+}
+
+#[tokio::test]
 async fn a_key_may_stand_in_a_struct() {
     let place = || {
         let fields = vec![column(3, "city", PrimitiveType::String), column(4, "zip", PrimitiveType::Long)];
@@ -517,6 +544,24 @@ async fn a_delete_behind_a_pruned_row_group_30() {
         ],
     )
     .await;
+}
+
+#[tokio::test]
+async fn what_holds_no_live_row_is_not_read() {
+    let mut table = numbers(1, 600).await;
+    // Two pages of the first row group, and all of the second.
+    let rows: Vec<(usize, i64)> = (40..120).chain(200..400).map(|position| (0, position)).collect();
+    table.delete_positions(Scope::Table, 2, &rows).await;
+    let context = table.session(table.view().await, 1);
+    let answer = table.query(&context, "SELECT n FROM t").await;
+    check(&answer, &table);
+    let ledger = answer.report.unwrap().ledger;
+    assert_eq!(ledger.row_groups.to_string(), "2/3 (deleted 1)");
+    assert_eq!(ledger.pages.to_string(), "8/10 (deleted 2)");
+    assert_eq!(ledger.rows.to_string(), "320/400 (deleted 80)");
+    let answer = table.query(&context, "SELECT s FROM t WHERE n BETWEEN 100 AND 450").await;
+    check(&answer, &table);
+    assert_eq!(lines(&answer.batches).len(), 80 + 51);
 }
 
 #[tokio::test]

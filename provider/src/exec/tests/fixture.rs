@@ -120,6 +120,8 @@ pub(super) struct Table {
     pub(super) sequences: Vec<i64>,
     /// Delete files with their sequence number and spec: the table's, or 1, which has no fields.
     pub(super) deletes: Vec<(DataFile, i64, i32)>,
+    /// A schema that the table had.
+    pub(super) older: Option<Arc<Schema>>,
     pub(super) properties: fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
 }
 
@@ -149,6 +151,7 @@ impl Table {
             files: Vec::new(),
             sequences: Vec::new(),
             deletes: Vec::new(),
+            older: None,
             properties: |p| p,
         }
     }
@@ -257,6 +260,8 @@ impl Table {
         View {
             name: "t".to_owned(),
             snapshot: metadata.current_snapshot().cloned(),
+            reference: None,
+            changes: None,
             schema: Arc::clone(metadata.current_schema()),
             arrow,
             metadata: Arc::new(metadata),
@@ -300,6 +305,11 @@ impl Table {
         let mut json = serde_json::to_value(metadata).unwrap();
         json["schemas"] = serde_json::json!([serde_json::to_value(self.schema.as_ref()).unwrap()]);
         json["last-column-id"] = 100.into();
+        if let Some(older) = &self.older {
+            let mut older = serde_json::to_value(older.as_ref()).unwrap();
+            older["schema-id"] = 1.into();
+            json["schemas"].as_array_mut().unwrap().push(older);
+        }
         if !self.spec.is_unpartitioned() {
             json["partition-specs"].as_array_mut().unwrap().push(serde_json::json!({"spec-id": 1, "fields": []}));
         }

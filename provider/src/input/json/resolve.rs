@@ -15,7 +15,7 @@
 use crate::error::Error;
 use crate::input::json::shape::{Kinds, MAX_NAMES, Shape};
 use crate::input::number::MAX_DIGITS;
-use crate::input::refusal::clash;
+use crate::input::refusal::{clash, not_text};
 use crate::input::ruling::Ruling;
 use crate::input::source::Source;
 use crate::input::types::{Named, Type, Unit};
@@ -135,8 +135,11 @@ impl Resolver<'_> {
         if self.clash.is_some() {
             return;
         }
-        let what = describe(foreign);
-        let mut error = clash(shape.path(), &ty.name(), what);
+        let mut error = if shape.is_opaque() {
+            not_text(shape.path(), &ty.name())
+        } else {
+            clash(shape.path(), &ty.name(), describe(foreign))
+        };
         if let Some(at) = shape.first(foreign) {
             let file = self.sources.get(at.file).map_or("", Source::shown);
             error = error.with("file", file).with("line", at.line);

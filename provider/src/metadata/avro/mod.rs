@@ -212,8 +212,7 @@ impl Header {
 
 fn append(from: impl Read, out: &mut Vec<u8>) -> Result<(), String> {
     let room = DECODED_LIMIT.saturating_sub(out.len());
-    let read =
-        from.take(room as u64 + 1).read_to_end(out).map_err(|e| format!("a block does not decompress: {e}"))?;
+    let read = from.take(room as u64 + 1).read_to_end(out).map_err(|e| format!("a block does not decompress: {e}"))?;
     if read > room { Err(too_much()) } else { Ok(()) }
 }
 
@@ -308,7 +307,9 @@ mod tests {
         assert_eq!(error, "500000000 items are announced in 0 bytes");
         let error = walk(&container("null", RECORDS, 1 << 40)).unwrap_err();
         assert_eq!(error, "1099511627776 records are announced in 4 bytes");
-        assert!(walk(&container("snappy", &[0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0], 1)).unwrap_err().contains("more than"));
+        assert!(
+            walk(&container("snappy", &[0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0], 1)).unwrap_err().contains("more than")
+        );
     }
 
     #[test]

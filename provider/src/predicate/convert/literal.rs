@@ -11,14 +11,31 @@
 use datafusion::scalar::ScalarValue;
 
 use super::super::{Op, Predicate, Value};
+use super::OTHER_TYPES;
 use super::column::{Kind, NANOS_PER_DAY, Slot, as_text, nanos_per};
-use super::{OTHER_TYPES, Truth};
+use super::truth::Truth;
 
 /// Where `slot op value` is true; the value is not null.
 pub(super) fn compare(slot: &Slot, op: Op, value: &ScalarValue) -> Truth {
     match Place::of(slot.kind, value) {
         Some(place) => Truth::exact(place.compare(slot, op)),
         None => Truth::unknown(OTHER_TYPES),
+    }
+}
+
+/// A constant as a value of a column of text or bytes.
+pub(super) fn written(slot: &Slot, constant: &ScalarValue) -> Option<Value> {
+    match Place::of(slot.kind, constant)? {
+        Place::Value(value @ (Value::String(_) | Value::Bytes(_))) => Some(value),
+        _ => None,
+    }
+}
+
+/// Where a date or timestamp compares with an instant, in nanoseconds since 1970.
+pub(super) fn at_nanos(slot: &Slot, op: Op, nanos: i128) -> Predicate {
+    match slot.kind {
+        Kind::Instant { nanos_per_tick, .. } => Place::ratio(nanos, nanos_per_tick).compare(slot, op),
+        _ => Predicate::True,
     }
 }
 
@@ -187,7 +204,7 @@ fn decimal(constant: &ScalarValue) -> Option<(i128, u32)> {
 }
 
 /// A date or timestamp in nanoseconds since 1970, UTC. A timestamp without zone is taken as UTC, like the column's own.
-fn instant(constant: &ScalarValue) -> Option<i128> {
+pub(super) fn instant(constant: &ScalarValue) -> Option<i128> {
     use arrow::datatypes::TimeUnit as U;
     let ticks = |x: &Option<i64>, unit: U| x.map(|x| i128::from(x) * nanos_per(&unit));
     match constant {
@@ -212,7 +229,7 @@ fn time(constant: &ScalarValue) -> Option<i128> {
     }
 }
 
-fn bytes(constant: &ScalarValue) -> Option<&[u8]> {
+pub(super) fn bytes(constant: &ScalarValue) -> Option<&[u8]> {
     match constant {
         ScalarValue::Binary(x)
         | ScalarValue::LargeBinary(x)

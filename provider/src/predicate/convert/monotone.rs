@@ -1,4 +1,4 @@
-//! Where does a converted column compare with a constant as asked?
+//! Where does a function of a column compare with a constant as asked?
 //!
 //! `CAST(i AS DOUBLE) < 2.5` is true up to some `i` and false from there on, because the conversion keeps the order. So the
 //! engine is asked, by halves, where the answer turns:
@@ -8,85 +8,140 @@
 //! CAST(i AS DOUBLE) < 2.5    T    T    T │  F    F       ▶  i <= 2
 //! ```
 //!
-//! The conversion is not imitated here: its rounding, its saturation and its overflow are whatever the engine does. All that
-//! must be known of it is that it keeps or reverses order ([`keeps_order`]) and that it has no value or fails, if at all, at
-//! the far ends: no filter is true there. (Whether a failing row is met or skipped is nobody's promise.)
+//! The function is not imitated here: its rounding, its saturation and its overflow are whatever the engine does. All that
+//! must be known of it is that it keeps or reverses order ([`order`](super::order)) and that it has no value or fails, if at
+//! all, at the far ends: no filter is true there. (Whether a failing row is met or skipped is nobody's promise.) Where it may
+//! do anything at all, as beyond the years that nanoseconds count, rows are kept and nothing is proven of them.
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array, Time64MicrosecondArray,
-    TimestampMicrosecondArray, TimestampNanosecondArray,
-};
-use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, Literal, NegativeExpr, TryCastExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::scalar::ScalarValue;
 
-use super::super::{Op, Predicate, Value};
+use super::super::{Op, Predicate};
+use super::axis::{Axis, Range, turn};
 use super::column::Slot;
-use super::{NOT_ORDERED, PARTLY_DEFINED, Truth};
+use super::truth::Truth;
+use super::{NOT_ORDERED, OUT_OF_BOUNDS, PARTLY_DEFINED};
 
 /// Each value of a list takes two searches of up to 128 evaluations of a few µs: more than this many would be felt.
 pub(super) const LIST_SEARCHED: usize = 16;
 
-/// A conversion of a column whose comparisons can be searched.
+/// A function of a column whose comparisons can be searched.
 pub(super) struct Searched {
     field: i32,
     axis: Axis,
-    /// The conversion, of column 0 of `schema`.
+    /// The function, of column 0 of `schema`.
     expr: Arc<dyn PhysicalExpr>,
     schema: SchemaRef,
-    /// The keys for which the conversion has a value and keeps the order.
+    /// The keys for which the function has a value and keeps the order.
     defined: Range,
     /// A key of its own: the least integer, which negation maps to itself.
     apart: Option<i128>,
+    /// Keys of which nothing is known, ascending.
+    doubtful: Vec<Range>,
 }
 
 impl Searched {
-    /// `None` if the order isn't kept.
-    pub(super) fn new(expr: &Arc<dyn PhysicalExpr>, slot: &Slot, arrow: &ArrowSchema) -> Option<Searched> {
-        if !slot.same_type || !keeps_order(expr, arrow)? {
+    /// The column itself; `None` if its values have no axis.
+    pub(super) fn column(slot: &Slot) -> Option<Searched> {
+        if !slot.same_type {
             return None;
         }
         let axis = Axis::of(&slot.arrow)?;
-        let apart = negates_integer(expr, arrow).then_some(axis.min);
-        let expr = Arc::clone(expr).transform_up(as_column_0).data().ok()?;
         let schema = Arc::new(ArrowSchema::new(vec![Field::new("x", slot.arrow.clone(), true)]));
-        let first = if apart.is_some() { axis.min + 1 } else { axis.min };
-        let defined = Range { first, last: axis.max };
-        let mut searched = Searched { field: slot.field, defined, axis, expr, schema, apart };
-        searched.defined = searched.find_defined()?;
-        Some(searched)
+        let expr: Arc<dyn PhysicalExpr> = Arc::new(Column::new("x", 0));
+        let defined = Range { first: axis.min, last: axis.max };
+        Some(Searched { field: slot.field, defined, axis, expr, schema, apart: None, doubtful: Vec::new() })
     }
 
-    /// Where `conversion op value` is true; the value is not null.
+    /// The least key is mapped to where it stands apart.
+    pub(super) fn set_least_apart(mut self) -> Option<Searched> {
+        self.apart = Some(self.axis.min);
+        self.defined.first = self.axis.min.checked_add(1)?;
+        Some(self)
+    }
+
+    /// The same with `expr`, a function of the one before, which keeps or reverses the order.
+    pub(super) fn through(mut self, expr: &Arc<dyn PhysicalExpr>) -> Option<Searched> {
+        self.expr = Arc::clone(expr).transform_up(as_column_0).data().ok()?;
+        Some(self)
+    }
+
+    /// Only arguments from `first` to `last` are given to what comes next; of rows with others nothing will be known.
+    pub(super) fn limited(mut self, first: &ScalarValue, last: &ScalarValue) -> Option<Searched> {
+        if self.apart.is_some() {
+            return None;
+        }
+        self = self.settled()?;
+        let within =
+            self.where_true(Operator::GtEq, first)?.and(self.where_true(Operator::LtEq, last)?).and(self.defined);
+        if within.is_empty() {
+            return None;
+        }
+        self.doubtful.extend([
+            Range { first: self.defined.first, last: within.first - 1 },
+            Range { first: within.last + 1, last: self.defined.last },
+        ]);
+        self.doubtful.retain(|range| !range.is_empty());
+        self.doubtful.sort_by_key(|range| range.first);
+        self.defined = within;
+        Some(self)
+    }
+
+    /// Arguments below `first` make what comes next fail.
+    pub(super) fn failing_below(mut self, first: &ScalarValue) -> Option<Searched> {
+        self = self.settled()?;
+        self.defined = self.where_true(Operator::GtEq, first)?;
+        (self.apart.is_none() && !self.defined.is_empty()).then_some(self)
+    }
+
+    /// Finds the ends between which the function has a value. They lie around zero (or as near as they may), or there is
+    /// nothing to search.
+    pub(super) fn settled(mut self) -> Option<Searched> {
+        let defined = |key| Some(self.evaluate(&self.expr, key).is_some());
+        let Range { first, last } = self.defined;
+        let middle = 0.clamp(first, last);
+        if !defined(middle)? {
+            return None;
+        }
+        let first = if defined(first)? { first } else { turn(first, middle, defined)?.1 };
+        let last =
+            if defined(last)? { last } else { turn(middle, last, |key| defined(key).map(|defined| !defined))?.0 };
+        self.defined = Range { first, last };
+        Some(self)
+    }
+
+    /// Where `function op value` is true; the value is not null.
     pub(super) fn compare(&self, op: Op, value: &ScalarValue) -> Truth {
         if is_nan(value) {
             // Conversions of NaN needn't keep the order among NaNs.
             return Truth::unknown(NOT_ORDERED);
         }
-        match self.search(op, value).and_then(|ranges| self.predicate(ranges)) {
-            Some(predicate) => Truth::exact(predicate),
-            None => Truth::unknown(NOT_ORDERED),
+        let Some(found) = self.search(op, value) else { return Truth::unknown(NOT_ORDERED) };
+        let possible = found.iter().chain(&self.doubtful).copied().collect();
+        match (self.predicate(possible), self.predicate(found)) {
+            (Some(possible), Some(certain)) => Truth::between(possible, certain, OUT_OF_BOUNDS),
+            _ => Truth::unknown(NOT_ORDERED),
         }
     }
 
-    /// Where the conversion is null, or isn't.
+    /// Where the function is null, or isn't.
     pub(super) fn null_test(&self, null: bool) -> Truth {
-        let field = self.field;
-        let apart = self.apart.map(Range::point);
-        let Some(not_null) = self.predicate(apart.into_iter().chain([self.defined]).collect()) else {
-            return Truth::unknown(PARTLY_DEFINED);
-        };
-        match (null, not_null == Predicate::IsNotNull { field }) {
-            (false, _) => Truth::exact(not_null),
-            (true, true) => Truth::exact(Predicate::IsNull { field }),
+        let defined: Vec<Range> = self.apart.map(Range::point).into_iter().chain([self.defined]).collect();
+        let possible = defined.iter().chain(&self.doubtful).copied().collect();
+        match (self.predicate(possible), self.predicate(defined)) {
+            (Some(possible), Some(certain)) if !null => Truth::between(possible, certain, OUT_OF_BOUNDS),
             // What has no value may be null, or fail.
-            (true, false) => Truth::unknown(PARTLY_DEFINED),
+            (Some(_), Some(certain)) => {
+                Truth::between(certain.complement(), Predicate::IsNull { field: self.field }, PARTLY_DEFINED)
+            }
+            _ => Truth::unknown(PARTLY_DEFINED),
         }
     }
 
@@ -125,8 +180,9 @@ impl Searched {
         Some(ranges)
     }
 
-    /// The column is in one of the ranges, which ascend.
-    fn predicate(&self, ranges: Vec<Range>) -> Option<Predicate> {
+    /// The column is in one of the ranges, which don't overlap.
+    fn predicate(&self, mut ranges: Vec<Range>) -> Option<Predicate> {
+        ranges.sort_by_key(|range| range.first);
         let mut joined: Vec<Range> = Vec::new();
         for range in ranges {
             match joined.last_mut() {
@@ -174,18 +230,6 @@ impl Searched {
         }
     }
 
-    /// The ends between which the conversion has a value. They lie around zero, or there is nothing to search.
-    fn find_defined(&self) -> Option<Range> {
-        let defined = |key| Some(self.evaluate(&self.expr, key).is_some());
-        let Range { first, last } = self.defined;
-        if !defined(0)? {
-            return None;
-        }
-        let first = if defined(first)? { first } else { turn(first, 0, defined)?.1 };
-        let last = if defined(last)? { last } else { turn(0, last, |key| defined(key).map(|defined| !defined))?.0 };
-        Some(Range { first, last })
-    }
-
     fn boolean(&self, expr: &Arc<dyn PhysicalExpr>, key: i128) -> Option<bool> {
         match self.evaluate(expr, key)? {
             ScalarValue::Boolean(truth) => truth,
@@ -199,111 +243,11 @@ impl Searched {
         let array = expr.evaluate(&batch).ok()?.into_array(1).ok()?;
         ScalarValue::try_from_array(&array, 0).ok().filter(|value| !value.is_null())
     }
-}
 
-/// Keys from `first` to `last`, both included.
-#[derive(Clone, Copy)]
-struct Range {
-    first: i128,
-    last: i128,
-}
-
-impl Range {
-    const EMPTY: Range = Range { first: 1, last: 0 };
-
-    fn point(key: i128) -> Range {
-        Range { first: key, last: key }
+    /// The type of the function's values.
+    pub(super) fn data_type(&self) -> Option<DataType> {
+        self.expr.data_type(&self.schema).ok()
     }
-
-    fn is_empty(self) -> bool {
-        self.first > self.last
-    }
-
-    fn and(self, other: Range) -> Range {
-        Range { first: self.first.max(other.first), last: self.last.min(other.last) }
-    }
-}
-
-/// The last key at which `test` is false and the first at which it is true, given that it is false at `low`, true at `high`
-/// and turns once. `None` if the test can't tell.
-fn turn(mut low: i128, mut high: i128, test: impl Fn(i128) -> Option<bool>) -> Option<(i128, i128)> {
-    while low + 1 < high {
-        // The extent of a decimal column doesn't fit.
-        let middle = low.midpoint(high);
-        if test(middle)? { high = middle } else { low = middle }
-    }
-    Some((low, high))
-}
-
-/// The values of a column in their order, as integers.
-struct Axis {
-    ty: DataType,
-    min: i128,
-    max: i128,
-}
-
-impl Axis {
-    fn of(ty: &DataType) -> Option<Axis> {
-        let (min, max) = match ty {
-            DataType::Int32 | DataType::Date32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            DataType::Int64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
-            DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _) => {
-                (i128::from(i64::MIN), i128::from(i64::MAX))
-            }
-            // A time of day; the engine's conversion of anything beyond wraps around.
-            DataType::Time64(TimeUnit::Microsecond) => (0, 86_399_999_999),
-            DataType::Float32 => (i128::from(i32::MIN), i128::from(i32::MAX)),
-            DataType::Float64 => (i128::from(i64::MIN), i128::from(i64::MAX)),
-            DataType::Decimal128(precision, _) => {
-                let limit = 10_i128.checked_pow(u32::from(*precision))? - 1;
-                (-limit, limit)
-            }
-            _ => return None,
-        };
-        Some(Axis { ty: ty.clone(), min, max })
-    }
-
-    fn array(&self, key: i128) -> Option<ArrayRef> {
-        let long = || i64::try_from(key).ok();
-        let int = || i32::try_from(key).ok();
-        Some(match &self.ty {
-            DataType::Int32 => Arc::new(Int32Array::from(vec![int()?])),
-            DataType::Date32 => Arc::new(Date32Array::from(vec![int()?])),
-            DataType::Int64 => Arc::new(Int64Array::from(vec![long()?])),
-            DataType::Time64(_) => Arc::new(Time64MicrosecondArray::from(vec![long()?])),
-            DataType::Timestamp(TimeUnit::Microsecond, zone) => {
-                Arc::new(TimestampMicrosecondArray::from(vec![long()?]).with_timezone_opt(zone.clone()))
-            }
-            DataType::Timestamp(TimeUnit::Nanosecond, zone) => {
-                Arc::new(TimestampNanosecondArray::from(vec![long()?]).with_timezone_opt(zone.clone()))
-            }
-            DataType::Float32 => Arc::new(Float32Array::from(vec![single(int()?)])),
-            DataType::Float64 => Arc::new(Float64Array::from(vec![double(long()?)])),
-            DataType::Decimal128(precision, scale) => {
-                Arc::new(Decimal128Array::from(vec![key]).with_precision_and_scale(*precision, *scale).ok()?)
-            }
-            _ => return None,
-        })
-    }
-
-    fn value(&self, key: i128) -> Option<Value> {
-        Some(match &self.ty {
-            DataType::Float32 => Value::Double(f64::from(single(i32::try_from(key).ok()?))),
-            DataType::Float64 => Value::Double(double(i64::try_from(key).ok()?)),
-            DataType::Decimal128(_, _) => Value::Decimal(key),
-            _ => Value::Long(i64::try_from(key).ok()?),
-        })
-    }
-}
-
-/// The float at a place in total order: 0 is 0.0, -1 is -0.0.
-fn single(key: i32) -> f32 {
-    f32::from_bits((key ^ (((key >> 31) as u32) >> 1) as i32) as u32)
-}
-
-/// The double at a place in total order: 0 is 0.0, -1 is -0.0.
-fn double(key: i64) -> f64 {
-    f64::from_bits((key ^ (((key >> 63) as u64) >> 1) as i64) as u64)
 }
 
 fn is_nan(value: &ScalarValue) -> bool {
@@ -320,60 +264,4 @@ fn as_column_0(expr: Arc<dyn PhysicalExpr>) -> datafusion::common::Result<Transf
         return Ok(Transformed::yes(column));
     }
     Ok(Transformed::no(expr))
-}
-
-/// Whether the expression keeps or reverses the order of its one column, wherever it has a value, and has one in an interval
-/// around zero. A function of time or of numbers that does so (a truncation, a date part) would have its place here.
-fn keeps_order(expr: &Arc<dyn PhysicalExpr>, arrow: &ArrowSchema) -> Option<bool> {
-    let any = expr.as_any();
-    if any.is::<Column>() {
-        return Some(true);
-    }
-    if let Some(negative) = any.downcast_ref::<NegativeExpr>() {
-        // Of a float or decimal it is a mirror. Of an integer it wraps around at the least one: that one is kept out of the
-        // search, which is possible for the column's own type only.
-        let ty = negative.arg().data_type(arrow).ok()?;
-        let mirrored = matches!(ty, DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _))
-            || negates_integer(expr, arrow);
-        return Some(mirrored && keeps_order(negative.arg(), arrow)?);
-    }
-    let (inner, to) = match (any.downcast_ref::<CastExpr>(), any.downcast_ref::<TryCastExpr>()) {
-        (Some(cast), _) => (cast.expr(), cast.cast_type()),
-        (_, Some(cast)) => (cast.expr(), cast.cast_type()),
-        _ => return None,
-    };
-    let from = inner.data_type(arrow).ok()?;
-    Some(cast_keeps_order(&from, to) && keeps_order(inner, arrow)?)
-}
-
-/// Somewhere inside, an integer column is negated.
-fn negates_integer(expr: &Arc<dyn PhysicalExpr>, arrow: &ArrowSchema) -> bool {
-    let negated = expr.as_any().downcast_ref::<NegativeExpr>().map(NegativeExpr::arg);
-    let here = negated.is_some_and(|arg| {
-        arg.as_any().is::<Column>() && matches!(arg.data_type(arrow), Ok(DataType::Int32 | DataType::Int64))
-    });
-    here || expr.children().into_iter().any(|child| negates_integer(child, arrow))
-}
-
-fn cast_keeps_order(from: &DataType, to: &DataType) -> bool {
-    use DataType as A;
-    let number = |ty: &DataType| {
-        matches!(ty, A::Int8 | A::Int16 | A::Int32 | A::Int64 | A::Float32 | A::Float64 | A::Decimal128(_, _))
-    };
-    match (from, to) {
-        (A::Timestamp(_, None), A::Timestamp(_, Some(zone))) => is_utc(zone),
-        (A::Timestamp(_, _), A::Timestamp(_, _)) => true,
-        (A::Timestamp(_, Some(zone)), A::Date32) => is_utc(zone),
-        (A::Timestamp(_, None), A::Date32) => true,
-        (A::Date32, A::Timestamp(_, None)) => true,
-        (A::Date32, A::Timestamp(_, Some(zone))) => is_utc(zone),
-        (A::Time64(_), A::Time64(_)) => true,
-        (from, to) => number(from) && number(to),
-    }
-}
-
-/// Local times of a zone with another offset run off the calendar's ends inside the conversion, and with daylight saving
-/// they run backwards.
-fn is_utc(zone: &str) -> bool {
-    ["utc", "z", "+00:00", "-00:00", "+0000", "+00"].iter().any(|utc| zone.eq_ignore_ascii_case(utc))
 }

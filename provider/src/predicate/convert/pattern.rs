@@ -9,8 +9,10 @@
 //! Text is ordered by code points, so the first text after everything that begins with `ab` is `ac`: the last code point
 //! raised by one, over the gap of the surrogates; where it is the greatest of all, the one before it.
 
+use super::super::project::successor;
 use super::super::{Op, Predicate, Value};
-use super::{NO_PREFIX, Truth};
+use super::NO_PREFIX;
+use super::truth::Truth;
 
 pub(super) struct Pattern {
     beginning: String,
@@ -50,18 +52,17 @@ impl Pattern {
     /// Where the column matches the pattern (or, `negated`, doesn't).
     pub(super) fn matches(self, field: i32, negated: bool) -> Truth {
         let anything = Predicate::IsNotNull { field };
-        if negated && self.rest == Rest::Wildcards {
-            return Truth::within(anything, NO_PREFIX);
-        }
         if self.rest == Rest::Nothing {
             let op = if negated { Op::NotEq } else { Op::Eq };
             return Truth::exact(Predicate::compare(field, op, Value::String(self.beginning)));
         }
         let (inside, outside) = match self.beginning.is_empty() {
-            true => (anything, Predicate::False),
+            true => (anything.clone(), Predicate::False),
             false => sides(field, self.beginning),
         };
         match self.rest {
+            // What begins otherwise doesn't match.
+            Rest::Wildcards if negated => Truth::between(anything, outside, NO_PREFIX),
             Rest::Wildcards => Truth::within(inside, NO_PREFIX),
             _ if negated => Truth::exact(outside),
             _ => Truth::exact(inside),
@@ -71,22 +72,10 @@ impl Pattern {
 
 /// Where the column begins with the text, and where it doesn't.
 fn sides(field: i32, beginning: String) -> (Predicate, Predicate) {
-    let side = |op, text: &String| Predicate::compare(field, op, Value::String(text.clone()));
+    let beginning = Value::String(beginning);
+    let side = |op, text: &Value| Predicate::compare(field, op, text.clone());
     let end = successor(&beginning);
     let inside = [Some(side(Op::GtEq, &beginning)), end.as_ref().map(|end| side(Op::Lt, end))];
     let outside = [Some(side(Op::Lt, &beginning)), end.as_ref().map(|end| side(Op::GtEq, end))];
     (Predicate::and(inside.into_iter().flatten()), Predicate::or(outside.into_iter().flatten()))
-}
-
-/// The least text above everything that begins with `beginning`; `None` if there is none.
-fn successor(beginning: &str) -> Option<String> {
-    let mut end = beginning.to_owned();
-    while let Some(last) = end.pop() {
-        // A range of characters steps over the surrogates.
-        if let Some(next) = (last..=char::MAX).nth(1) {
-            end.push(next);
-            return Some(end);
-        }
-    }
-    None
 }

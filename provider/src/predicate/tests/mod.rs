@@ -4,6 +4,8 @@
 mod cases;
 mod engine;
 mod facts;
+mod functions;
 mod partitions;
 mod shown;
 mod support;
+mod transforms;

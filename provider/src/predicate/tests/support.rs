@@ -197,16 +197,40 @@ impl Table {
         Table { arrow, schema, types, rows, names, session: SessionContext::new() }
     }
 
+    pub(super) fn session(&self) -> &SessionContext {
+        &self.session
+    }
+
+    /// The row with its dates and timestamps at a time (those of nanoseconds only where it fits).
+    pub(super) fn with_time(&self, row: &RecordBatch, micros: i64) -> RecordBatch {
+        let utc: Option<Arc<str>> = Some("+00:00".into());
+        let nanos = micros.checked_mul(1_000);
+        let cells = self.arrow.fields().iter().zip(row.columns()).map(|(field, cell)| {
+            let value = match field.name().as_str() {
+                "ts" => S::TimestampMicrosecond(Some(micros), None),
+                "tz" => S::TimestampMicrosecond(Some(micros), utc.clone()),
+                "n" => S::TimestampNanosecond(nanos, None),
+                "nz" => S::TimestampNanosecond(nanos, utc.clone()),
+                "d" => S::Date32(i32::try_from(micros.div_euclid(86_400_000_000)).ok()),
+                _ => return Arc::clone(cell),
+            };
+            value.to_array().unwrap()
+        });
+        RecordBatch::try_new(Arc::clone(&self.arrow), cells.collect()).unwrap()
+    }
+
     /// The filter as the engine hands it over.
     pub(super) fn filter(&self, sql: &str) -> Arc<dyn PhysicalExpr> {
-        let convert = || {
-            let expr = self.session.parse_sql_expr(sql, &self.names)?;
-            let context = SimplifyContext::default().with_schema(Arc::new(self.names.clone()));
-            let simplifier = ExprSimplifier::new(context);
-            let expr = simplifier.simplify(simplifier.coerce(expr, &self.names)?)?;
-            self.session.create_physical_expr(expr, &self.names)
-        };
-        convert().unwrap_or_else(|e| panic!("{sql}: {e}"))
+        self.try_filter(sql).unwrap_or_else(|e| panic!("{sql}: {e}"))
+    }
+
+    /// The same of a filter that the engine may refuse.
+    pub(super) fn try_filter(&self, sql: &str) -> datafusion::error::Result<Arc<dyn PhysicalExpr>> {
+        let expr = self.session.parse_sql_expr(sql, &self.names)?;
+        let context = SimplifyContext::default().with_schema(Arc::new(self.names.clone()));
+        let simplifier = ExprSimplifier::new(context);
+        let expr = simplifier.simplify(simplifier.coerce(expr, &self.names)?)?;
+        self.session.create_physical_expr(expr, &self.names)
     }
 
     pub(super) fn column(&self, name: &str) -> Arc<dyn PhysicalExpr> {

@@ -39,6 +39,7 @@ use crate::error::Result;
 use query::Resolver;
 use tables::Tables;
 
+pub(super) use tables::find as find_table;
 pub use tables::relations;
 
 /// Gives every unquoted name of a statement the case of what it names. Returns the tables that were looked up for it, each

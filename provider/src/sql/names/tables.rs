@@ -46,6 +46,16 @@ pub fn relations(statement: &Statement) -> Vec<ObjectName> {
     names.relations.into_iter().filter(|name| !is_defined(name)).map(ObjectName::from).collect()
 }
 
+/// The table that a name means, under its full name; `None` where there is none, or it can't be loaded.
+pub(in crate::sql) async fn find(
+    name: &[Ident],
+    state: &SessionState,
+) -> Result<Option<(ResolvedTableReference, Arc<dyn TableProvider>)>> {
+    let mut tables = Tables::default();
+    let found = tables.find(name, state, false).await?;
+    Ok(found.and(tables.loaded.into_iter().next()))
+}
+
 impl Tables {
     /// Looks up every table that a statement names, each once.
     pub(super) async fn load(statement: &Statement, state: &SessionState) -> Result<Self> {

@@ -63,6 +63,18 @@ impl Comparer<'_> {
     /// `left op right`, exact. `None` where it is not about dates and timestamps, or needs no change.
     // @spec S8
     pub(super) fn compare(&self, left: &Expr, op: Operator, right: &Expr) -> Result<Option<Expr>> {
+        if let Some(left) = self.instants(left, right)? {
+            let compared = self.compare_sides(&left, op, right)?;
+            return Ok(Some(compared.unwrap_or_else(|| binary(left, op, right.clone()))));
+        }
+        if let Some(right) = self.instants(right, left)? {
+            let compared = self.compare_sides(left, op, &right)?;
+            return Ok(Some(compared.unwrap_or_else(|| binary(left.clone(), op, right))));
+        }
+        self.compare_sides(left, op, right)
+    }
+
+    fn compare_sides(&self, left: &Expr, op: Operator, right: &Expr) -> Result<Option<Expr>> {
         let compared = match (self.side(left)?, self.side(right)?) {
             (Side::Temporal(column), Side::Literal(literal)) => self.bound(column, op, &literal)?,
             (Side::Temporal(column), Side::Text(text)) => self.bound(column, op, &parse(&text)?)?,

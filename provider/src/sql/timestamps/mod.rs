@@ -28,6 +28,9 @@
 //! | with zone in its text | the reading of a clock in UTC (as in DataFusion; PostgreSQL would ignore the zone) | the instant |
 //! | of a type with zone | the reading of a clock in that zone | the instant |
 //!
+//! What is made of literals with a zone in their text, by arithmetic, `CASE` or a function, is an instant too where it meets a
+//! column with zone.
+//!
 //! Where something else than UTC was chosen for a value (`ts AT TIME ZONE 'Asia/Tokyo' >= '2024-01-02'`), literals without zone
 //! are read in that zone, whatever the session's. A clock reading that a zone has twice is the earlier one; one that it skips is read with the
 //! offset before the skip (01:30 + 1 h = "02:30" = 03:30). A column without zone meets one with zone in the zone of this table's first row,
@@ -42,12 +45,14 @@
 //!
 //! # Not covered
 //!
-//! Strings that aren't literals meet timestamps as in DataFusion (as nanoseconds); `UNION`, `coalesce` and the like over
+//! The value of a subquery or column is a clock reading, whatever literals it was made of, if its type has no zone. Strings that aren't literals meet timestamps as in DataFusion (as nanoseconds); `UNION`, `coalesce` and the like over
 //! different units still yield the coarser one; `x = ANY (SELECT …)` over different units too.
 
 mod compare;
 mod functions;
+mod instants;
 mod literals;
+mod millis;
 mod moment;
 mod reading;
 mod rule;
@@ -62,6 +67,7 @@ use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
 pub use functions::functions;
 pub use literals::{TimestampTypes, refine_literals};
+pub(super) use millis::{instant_of, instant_of_text};
 
 /// The rules that make comparisons of timestamps exact. They must run before every other analyzer rule.
 // @spec S8

@@ -577,6 +577,52 @@ fn what_cannot_be_parsed_is_null_where_that_was_asked_for() {
 }
 
 #[test]
+fn what_is_made_of_instants_is_one_in_any_session() {
+    // One row holds noon of the second of January 2024, in UTC or without a zone.
+    let same = [
+        "TIMESTAMP '2024-01-02T13:00:00Z' - INTERVAL '1 hour'",
+        "(TIMESTAMP '2024-01-02T10:00:00Z' + INTERVAL '1 hour') + INTERVAL '60 minutes'",
+        "INTERVAL '1 hour' + TIMESTAMP '2024-01-02T11:00:00Z'",
+        "TIMESTAMP '2024-01-02T22:00:00+09:00' - INTERVAL '1 hour'",
+        "'2024-01-02T12:00:00Z'::timestamp - INTERVAL '0 hour'",
+        "CASE WHEN id >= 0 THEN TIMESTAMP '2024-01-02T12:00:00Z' ELSE TIMESTAMP '1999-01-02T12:00:00Z' END",
+        "CASE WHEN id >= 0 THEN TIMESTAMP '2024-01-02T13:00:00Z' - INTERVAL '1 hour' ELSE NULL END",
+        "CASE id WHEN -1 THEN NULL ELSE TIMESTAMP '2024-01-02T12:00:00Z' END",
+        "date_trunc('hour', TIMESTAMP '2024-01-02T12:34:56Z')",
+        "date_bin(INTERVAL '1 hour', TIMESTAMP '2024-01-02T12:34:56Z')",
+        "coalesce(NULL, TIMESTAMP '2024-01-02T12:00:00Z')",
+        "coalesce(TIMESTAMP '2024-01-02T12:00:00Z', TIMESTAMP '1999-01-02T12:00:00Z')",
+        "nullif(TIMESTAMP '2024-01-02T12:00:00Z', TIMESTAMP '1999-01-02T12:00:00Z')",
+        "greatest(TIMESTAMP '2024-01-02T12:00:00Z', TIMESTAMP '1999-01-02T12:00:00Z')",
+        "TRY_CAST('2024-01-02T13:00:00Z' AS TIMESTAMP) - INTERVAL '1 hour'",
+        "date_trunc('hour', TIMESTAMP '2024-01-02T13:10:00Z') - INTERVAL '1 hour'",
+    ];
+    for context in [&*UTC, &*TOKYO] {
+        for column in ["us_utc", "ns_utc", "us"] {
+            for made in same {
+                let matching = [
+                    format!("{column} = {made}"),
+                    format!("{made} = {column}"),
+                    format!("{column} BETWEEN {made} AND {made}"),
+                    format!("{column} IN (TIMESTAMP '1999-01-01T00:00:00Z', {made})"),
+                    format!("CASE {column} WHEN {made} THEN true ELSE false END"),
+                    format!("{column} IS NOT DISTINCT FROM {made}"),
+                ];
+                for filter in matching {
+                    let sql = format!("SELECT id FROM t WHERE {filter}");
+                    assert_eq!(ids(&query(context, &sql)), [7], "{sql}");
+                }
+            }
+        }
+    }
+    // A clock's reading among them, and the whole is one.
+    let mixed = "CASE WHEN id >= 0 THEN TIMESTAMP '2024-01-02T21:00:00' ELSE TIMESTAMP '2024-01-02T12:00:00Z' END";
+    assert_eq!(ids(&query(&TOKYO, &format!("SELECT id FROM t WHERE us_utc = {mixed}"))), [7]);
+    let clock = "TIMESTAMP '2024-01-02T22:00:00' - INTERVAL '1 hour'";
+    assert_eq!(ids(&query(&TOKYO, &format!("SELECT id FROM t WHERE us_utc = {clock}"))), [7]);
+}
+
+#[test]
 fn zones() {
     let tokyo = context(Some("Asia/Tokyo"));
     for session in [&*UTC, &tokyo] {

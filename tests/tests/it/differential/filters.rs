@@ -51,7 +51,11 @@ fn of_kind(rng: &mut Rng, column: &str, kind: Kind) -> String {
     let comparison = pick(rng, &COMPARISONS);
     match kind {
         Kind::Bool => pick(rng, &["", "NOT "]).to_owned() + column,
-        Kind::Int | Kind::Long => match rng.below(3) {
+        Kind::Int | Kind::Long => match rng.below(7) {
+            3 => format!("truncate(10, {column}) {comparison} {}", pick(rng, &["-10", "0", "10"])),
+            4 => format!("bucket(4, {column}) {comparison} {}", pick(rng, &["0", "1", "3"])),
+            5 => format!("coalesce({column}, 2) {comparison} {}", pick(rng, &["1", "2", "3"])),
+            6 => format!("CASE WHEN {column} > 1 THEN 'a' ELSE 'b' END {comparison} {}", pick(rng, &["'a'", "'b'"])),
             0 => format!("CAST({column} AS DOUBLE) {comparison} {}", pick(rng, &["0.5", "-1", "9007199254740992"])),
             1 => format!("{column} {comparison} {}", pick(rng, &["2.5", "-0.5", "0"])),
             _ => format!("{column} % 2 {comparison} 0"),
@@ -61,13 +65,26 @@ fn of_kind(rng: &mut Rng, column: &str, kind: Kind) -> String {
             1 => format!("CAST({column} AS REAL) {comparison} 1"),
             _ => format!("{column} {comparison} {}", pick(rng, &["0", "1", "-3", "16777217"])),
         },
-        Kind::Decimal => format!("{column} {comparison} {}", pick(rng, &["10.65", "0", "-0.005", "1e9"])),
+        Kind::Decimal => match rng.below(3) {
+            0 => format!("CAST({column} AS BIGINT) {comparison} {}", pick(rng, &["10", "0", "-1"])),
+            1 => format!("truncate(50, {column}) {comparison} {}", pick(rng, &["10.50", "0", "-0.50"])),
+            _ => format!("{column} {comparison} {}", pick(rng, &["10.65", "0", "-0.005", "1e9"])),
+        },
         Kind::Date => match rng.below(3) {
             0 => format!("extract(year FROM {column}) {comparison} {}", pick(rng, &["1969", "1970", "2024"])),
             1 => format!("{column} + INTERVAL '1 month' {comparison} DATE '2024-01-01'"),
             _ => format!("to_char({column}, '%Y-%m') {comparison} '2024-01'"),
         },
-        Kind::Local | Kind::Zoned => match rng.below(4) {
+        Kind::Local | Kind::Zoned => match rng.below(10) {
+            4 => format!("days({column}) {comparison} {}", pick(rng, &["-1", "0", "19723"])),
+            5 => format!("hours({column}) {comparison} {}", pick(rng, &["-1", "0", "473352"])),
+            6 => format!("date_bin(INTERVAL '1 day', {column}) {comparison} {}", literal(rng, kind)),
+            7 => format!("{column} - INTERVAL '1 month' {comparison} {}", literal(rng, kind)),
+            8 => {
+                let zone = pick(rng, &["America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"]);
+                format!("date_trunc('day', {column} AT TIME ZONE '{zone}') {comparison} {}", literal(rng, kind))
+            }
+            9 => format!("({column} > {}) IS NOT TRUE", literal(rng, kind)),
             0 => format!("CAST({column} AS DATE) {comparison} DATE '{}'", pick(rng, &["1969-12-31", "2024-01-01"])),
             1 => format!("extract(year FROM {column}) {comparison} {}", pick(rng, &["1959", "1969", "2024"])),
             2 => {
@@ -76,7 +93,9 @@ fn of_kind(rng: &mut Rng, column: &str, kind: Kind) -> String {
             }
             _ => format!("{column} + INTERVAL '1 day' {comparison} {}", literal(rng, kind)),
         },
-        Kind::Text => match rng.below(4) {
+        Kind::Text => match rng.below(6) {
+            4 => format!("left({column}, 2) {comparison} '{}'", pick(rng, &["ab", "a", "01", "•→", ""])),
+            5 => format!("nullif({column}, 'ab') {comparison} '{}'", pick(rng, &["ab", "a"])),
             0 => format!("starts_with({column}, '{}')", pick(rng, &["a", "ab", "•", "0123456789abcdef", ""])),
             1 => format!("{column} NOT LIKE '{}%'", pick(rng, &["ab", "0123456789abcdef", "a long text whose"])),
             2 => format!("length({column}) {comparison} 3"),
