@@ -73,6 +73,34 @@ impl Axis {
     }
 }
 
+impl Axis {
+    /// Where the infinities of a float are: beyond are NaNs. They may change on the way to a double (a signalling one becomes
+    /// quiet), so that none is told from another.
+    pub(super) fn infinities(&self) -> Option<Range> {
+        let infinity = i128::from(f32::INFINITY.to_bits());
+        (self.ty == DataType::Float32).then_some(Range { first: -infinity - 1, last: infinity })
+    }
+
+    /// The range with all of the NaNs of a side that it has some of, or, not `outward`, with none of them.
+    pub(super) fn snapped(&self, range: Range, outward: bool) -> Range {
+        let Some(numbers) = self.infinities() else { return range };
+        let Range { mut first, mut last } = range;
+        if self.min < first && first < numbers.first {
+            first = if outward { self.min } else { numbers.first };
+        }
+        if first > numbers.last + 1 {
+            first = if outward { numbers.last + 1 } else { self.max + 1 };
+        }
+        if numbers.last < last && last < self.max {
+            last = if outward { self.max } else { numbers.last };
+        }
+        if last < numbers.first - 1 {
+            last = if outward { numbers.first - 1 } else { self.min - 1 };
+        }
+        Range { first, last }
+    }
+}
+
 /// The float at a place in total order: 0 is 0.0, -1 is -0.0.
 fn single(key: i32) -> f32 {
     f32::from_bits((key ^ (((key >> 31) as u32) >> 1) as i32) as u32)

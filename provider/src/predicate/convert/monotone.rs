@@ -125,7 +125,7 @@ impl Searched {
         }
         let Some(found) = self.search(op, value) else { return Truth::unknown(NOT_ORDERED) };
         let possible = found.iter().chain(&self.doubtful).copied().collect();
-        match (self.predicate(possible), self.predicate(found)) {
+        match (self.predicate(possible, true), self.predicate(found, false)) {
             (Some(possible), Some(certain)) => Truth::between(possible, certain, OUT_OF_BOUNDS),
             _ => Truth::unknown(NOT_ORDERED),
         }
@@ -133,9 +133,10 @@ impl Searched {
 
     /// Where the function is null, or isn't.
     pub(super) fn null_test(&self, null: bool) -> Truth {
-        let defined: Vec<Range> = self.apart.map(Range::point).into_iter().chain([self.defined]).collect();
+        let apart = self.apart.filter(|key| self.evaluate(&self.expr, *key).is_some());
+        let defined: Vec<Range> = apart.map(Range::point).into_iter().chain([self.defined]).collect();
         let possible = defined.iter().chain(&self.doubtful).copied().collect();
-        match (self.predicate(possible), self.predicate(defined)) {
+        match (self.predicate(possible, true), self.predicate(defined, false)) {
             (Some(possible), Some(certain)) if !null => Truth::between(possible, certain, OUT_OF_BOUNDS),
             // What has no value may be null, or fail.
             (Some(_), Some(certain)) => {
@@ -180,13 +181,15 @@ impl Searched {
         Some(ranges)
     }
 
-    /// The column is in one of the ranges, which don't overlap.
-    fn predicate(&self, mut ranges: Vec<Range>) -> Option<Predicate> {
+    /// The column is in one of the ranges; where these can't be told exactly, in more (`outward`) or in less.
+    fn predicate(&self, ranges: Vec<Range>, outward: bool) -> Option<Predicate> {
+        let snapped = ranges.into_iter().map(|range| self.axis.snapped(range, outward));
+        let mut ranges: Vec<Range> = snapped.filter(|range| !range.is_empty()).collect();
         ranges.sort_by_key(|range| range.first);
         let mut joined: Vec<Range> = Vec::new();
         for range in ranges {
             match joined.last_mut() {
-                Some(before) if before.last + 1 == range.first => before.last = range.last,
+                Some(before) if before.last + 1 >= range.first => before.last = before.last.max(range.last),
                 _ => joined.push(range),
             }
         }
@@ -202,8 +205,18 @@ impl Searched {
 
     fn within(&self, range: Range) -> Option<Predicate> {
         let field = self.field;
-        let lower = Predicate::compare(field, Op::GtEq, self.axis.value(range.first)?);
-        let upper = Predicate::compare(field, Op::LtEq, self.axis.value(range.last)?);
+        // Among NaNs a range begins and ends with the infinity before them.
+        let numbers = self.axis.infinities();
+        let lower = match numbers {
+            Some(numbers) if range.first > numbers.last => (Op::Gt, numbers.last),
+            _ => (Op::GtEq, range.first),
+        };
+        let upper = match numbers {
+            Some(numbers) if range.last < numbers.first => (Op::Lt, numbers.first),
+            _ => (Op::LtEq, range.last),
+        };
+        let lower = Predicate::compare(field, lower.0, self.axis.value(lower.1)?);
+        let upper = Predicate::compare(field, upper.0, self.axis.value(upper.1)?);
         Some(match (range.first > self.axis.min, range.last < self.axis.max) {
             _ if range.first == range.last => Predicate::compare(field, Op::Eq, self.axis.value(range.first)?),
             (true, true) => Predicate::and([lower, upper]),

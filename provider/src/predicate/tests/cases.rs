@@ -75,6 +75,10 @@ fn sql() {
         ("i = l", "~ true"),
         ("-i < 5", "i = -2147483648 OR i >= -4"),
         ("-x < 5", "x >= -4.999999999999999"),
+        ("-f < cast('-inf' as real)", "f > inf"),
+        ("-f > cast('inf' as real)", "f < -inf"),
+        ("cast(f as double) > 1.5", "f >= 1.5000001"),
+        ("try_cast(-l as smallint) is not null", "l >= -32767 AND l <= 32768"),
     ] {
         let text = shown(&table, &table.filter(sql));
         if text != expected {
