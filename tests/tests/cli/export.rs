@@ -157,3 +157,28 @@ fn files_directories_and_globs() {
     shell.run(["export", "d", "in/a.csv", "in/x.csv"]).failed("input_not_found");
     assert_eq!(shell.tsv("select n, count(*) from d group by n order by n").lines(), ["1\t4", "2\t2", "3\t2"]);
 }
+
+#[test]
+fn another_iceberg_table_is_exported_whole_then_what_is_new() {
+    let shell = Shell::new();
+    shell.sql("CREATE SCHEMA lake");
+    let add = |n: u32| {
+        let query = format!("SELECT {n} AS n, TIMESTAMP '2026-06-04 12:00:00' AS ts");
+        shell.run(["export", "events", "--query", &query, "--table", "lake.events", "--primary-timestamp", "ts"]).ok();
+    };
+    let source = shell.path("warehouse/lake/events").display().to_string();
+    let copy = || {
+        let arguments =
+            ["--format", "ndjson", "export", "copy", "--iceberg", &source, "--only-new", "--primary-timestamp", "ts"];
+        let row = shell.run(arguments).rows().remove(0);
+        (row["rows"].as_u64().unwrap(), row["outcome"].as_str().unwrap().to_owned())
+    };
+    add(1);
+    add(2);
+    assert_eq!(copy(), (2, "committed".to_owned()));
+    assert_eq!(copy(), (0, "empty".to_owned()));
+    add(3);
+    assert_eq!(copy(), (1, "committed".to_owned()));
+    let row = shell.sql("SELECT count(*) c, sum(n) s FROM copy").rows().remove(0);
+    assert_eq!((row["c"].as_u64(), row["s"].as_u64()), (Some(3), Some(6)));
+}
