@@ -10,6 +10,7 @@
 
 mod cases;
 mod concurrent;
+mod corrupt;
 mod differential;
 mod engines;
 mod faults;
