@@ -117,7 +117,7 @@ pub(crate) struct Export {
     #[arg(long, value_name = "A,B,..", value_parser = names)]
     pub(crate) json: Option<Names>,
     /// Repeating a batch that the table already holds writes nothing
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = batch_id)]
     pub(crate) batch_id: Option<String>,
 }
 
@@ -142,6 +142,15 @@ where
         }
         line.settings.warehouse = DEFAULT_WAREHOUSE.to_string();
     }
+    if line.command == Some(Command::Demo) {
+        for option in ["warehouse", "config"] {
+            if given(&matches, option) {
+                return Err(Refused::Usage(usage(&format!(
+                    "the demo takes no --{option}: it makes a directory of its own"
+                ))));
+            }
+        }
+    }
     Ok(Args { settings: line.settings, sources: sources(&matches), command: line.command })
 }
 
@@ -159,6 +168,12 @@ struct CommandLine {
     _file: Vec<String>,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+/// Whether an option stands on the command line, before or after the subcommand.
+fn given(matches: &ArgMatches, option: &str) -> bool {
+    let here = matches.value_source(option) == Some(ValueSource::CommandLine);
+    here || matches.subcommand().is_some_and(|(_, inner)| given(inner, option))
 }
 
 /// `-c` and `-f` by their place on the command line.
@@ -239,6 +254,13 @@ fn names(text: &str) -> Result<Names, String> {
     Ok(Names(names))
 }
 
+fn batch_id(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("a batch id is empty".to_string());
+    }
+    Ok(text.to_string())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +313,14 @@ mod tests {
     }
 
     #[test]
+    fn the_demo_has_a_warehouse_of_its_own() {
+        assert_eq!(read(&["demo", "--threads", "1"]).command, Some(Command::Demo));
+        for line in [&["-w", "foo", "demo"][..], &["demo", "-w", "foo"], &["demo", "--config", "c.toml"]] {
+            assert!(refusal(line).contains("the demo takes no --"), "{line:?}");
+        }
+    }
+
+    #[test]
     fn export_takes_inputs_or_a_query() {
         let args = read(&["export", "d", "a.csv", "b/", "--lookup", "x,Y z", "--json", "", "--batch-id", "7"]);
         let Some(Command::Export(export)) = args.command else { panic!("not an export") };
@@ -314,6 +344,7 @@ mod tests {
         assert!(refusal(&["export", "d"]).contains("INPUT"));
         assert!(refusal(&["export", "d", "i", "--query", "select 1"]).contains("cannot be used"));
         assert!(refusal(&["export", "d", "i", "--lookup", "a,,b"]).contains("a column name is empty"));
+        assert!(refusal(&["export", "d", "i", "--batch-id", " "]).contains("a batch id is empty"));
     }
 
     #[test]
