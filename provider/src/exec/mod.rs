@@ -23,18 +23,20 @@ mod tests;
 
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchema;
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 
 use tracing::Instrument;
 
 use crate::error::{Code, Error, Result};
-use crate::scan::{self, Request, ScanReport, View};
+use crate::scan::{self, Request, ScanReport, SortedBy, View};
 
 use deletes::DeleteFiles;
 use footer::Footers;
@@ -66,6 +68,9 @@ pub async fn scan(
     );
     let mut plan = scan::plan(view, &request).instrument(span.clone()).await?;
     span.record("files", plan.ledger.files.kept()).record("files_skipped", plan.ledger.files.skipped_total());
+    // Rows of several files follow each other in a group, and are in no order then.
+    let alone = plan.groups.iter().all(|group| group.len() <= 1);
+    let order = if alone { ordering(view, &scan::attested(view, &plan.tasks)) } else { None };
     let groups = file_groups(std::mem::take(&mut plan.groups));
     let statistics = plan.statistics.clone();
     // Files name their own stores; the node's URL is for display and must be one that the runtime knows.
@@ -80,10 +85,21 @@ pub async fn scan(
         .with_file_groups(groups)
         .with_statistics(statistics)
         .with_limit(limit.filter(|_| filters.is_empty()))
+        .with_output_ordering(order.into_iter().collect())
         .with_projection_indices(projection.cloned())
         .map_err(|e| Error::new(Code::Internal, "the projection does not fit the table").source(e))?
         .build();
     Ok(DataSourceExec::from_data_source(config))
+}
+
+/// An order of the view's columns as the engine writes it; `None` for none.
+fn ordering(view: &View, sorted: &[SortedBy]) -> Option<LexOrdering> {
+    let key = |by: &SortedBy| {
+        let column = Column::new(view.arrow.field(by.column).name(), by.column);
+        let options = SortOptions { descending: by.descending, nulls_first: by.nulls_first };
+        PhysicalSortExpr::new(Arc::new(column), options)
+    };
+    LexOrdering::new(sorted.iter().map(key))
 }
 
 /// The filters as physical expressions over the view's columns. One that can't be made is left out: filters only prune

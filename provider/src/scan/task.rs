@@ -6,7 +6,7 @@ use std::sync::Arc;
 use iceberg::spec::{DataFileFormat, PrimitiveLiteral, PrimitiveType, Schema, Struct, Transform};
 
 use crate::error::{Code, Error, Result};
-use crate::metadata::{Brief, Manifest};
+use crate::metadata::{Brief, Entry, Manifest};
 use crate::predicate::{Facts, Value};
 
 use super::changes::Change;
@@ -110,6 +110,11 @@ impl Task {
     /// Every delete file that must be read to know which rows are wanted.
     pub fn delete_files(&self) -> impl Iterator<Item = &Arc<DeleteFile>> {
         self.deletes.iter().chain(self.only_removed.iter().flat_map(Deletes::iter))
+    }
+
+    /// Everything that the manifest says of the file; `None` where its record can't be read any more.
+    pub fn entry(&self) -> Option<Entry> {
+        self.manifest.entry(self.at).ok()
     }
 
     /// Data sequence number.
