@@ -261,7 +261,8 @@ fn many_locations_resolve_as_each_of_them_alone() {
     for before in locations {
         for location in locations {
             let _ = resolver.resolve(before);
-            let shown = |located: Result<Located>| located.map(|at| (at.url.to_string(), at.path)).map_err(|e| e.code());
+            let shown =
+                |located: Result<Located>| located.map(|at| (at.url.to_string(), at.path)).map_err(|e| e.code());
             assert_eq!(shown(resolver.resolve(location)), shown(stores.resolve(location)), "{location} after {before}");
         }
     }
