@@ -61,6 +61,19 @@ pub(super) fn check(bytes: &[u8]) -> Result<Checked, String> {
     Ok(Checked { bytes: container.write(&blocks), fields })
 }
 
+/// The same file under the header that `rewrite` makes of its own and of its schema.
+pub(super) fn with_header(
+    bytes: &[u8],
+    rewrite: impl FnOnce(&mut BTreeMap<String, Vec<u8>>, &mut Json) -> Result<(), String>,
+) -> Result<Vec<u8>, String> {
+    let mut file = Cursor { rest: bytes };
+    let mut container = Container::read_header(&mut file)?;
+    rewrite(&mut container.meta, &mut container.schema)?;
+    let mut out = container.write(&[]);
+    out.extend_from_slice(file.rest);
+    Ok(out)
+}
+
 /// Re-encodes a file of uncompressed blocks with the codec every reader knows (`deflate`). What cannot be read stays
 /// as it is: this is a matter of size only.
 pub(super) fn compress(bytes: Vec<u8>) -> Vec<u8> {
@@ -265,7 +278,7 @@ impl Container {
 }
 
 /// The fields of the partition tuple in a manifest's schema.
-fn partition_fields(schema: &mut Json) -> Option<&mut Vec<Json>> {
+pub(super) fn partition_fields(schema: &mut Json) -> Option<&mut Vec<Json>> {
     fn field<'a>(record: &'a mut Json, name: &str) -> Option<&'a mut Json> {
         let fields = record.get_mut("fields")?.as_array_mut()?;
         let field = fields.iter_mut().find(|field| field.get("name").and_then(Json::as_str) == Some(name))?;

@@ -14,6 +14,7 @@ use iceberg::spec::{
 
 use super::avro;
 use super::cache::Cache;
+use super::carry_manifest::{Keep, carry};
 use super::{Entry, Fetched, Manifest, Relocation, fetch};
 use crate::error::{Code, Error, Result};
 use crate::storage::Stores;
@@ -205,10 +206,23 @@ fn check_not_emptied(snapshot: &Snapshot, manifests: &[ManifestFile]) -> Result<
 
 fn read_manifest(bytes: &[u8], file: &ManifestFile) -> Result<Manifest, String> {
     let checked = avro::check(bytes)?;
-    let (entries, metadata) = RawManifest::parse_avro(&checked.bytes).map_err(|e| e.to_string())?.into_parts();
+    let (entries, metadata) = parse(&checked.bytes)?.into_parts();
     let mut row_ids = RowIds::of(file);
     let entries = entries.into_iter().map(|entry| inherit(entry, file, &mut row_ids)).collect::<Result<Vec<_>, _>>()?;
     Ok(Manifest { entries: Arc::new(entries), schema: metadata.schema, spec: metadata.partition_spec })
+}
+
+/// Parses a manifest as it is; where something in its header is in the way, without that.
+fn parse(bytes: &[u8]) -> Result<RawManifest, String> {
+    let refused = match RawManifest::parse_avro(bytes) {
+        Ok(manifest) => return Ok(manifest),
+        Err(e) => e.to_string(),
+    };
+    let carried = |keep: Keep| {
+        let bytes = avro::with_header(bytes, |meta, schema| carry(meta, schema, keep)).ok()?;
+        RawManifest::parse_avro(&bytes).ok()
+    };
+    carried(Keep::Known).or_else(|| carried(Keep::NoBounds)).ok_or(refused)
 }
 
 /// Fills what an entry inherits from its manifest (table specification, "Sequence number inheritance").

@@ -7,6 +7,8 @@
 
 mod avro;
 mod cache;
+mod carry;
+mod carry_manifest;
 mod manifests;
 mod open;
 mod parse;
@@ -25,6 +27,7 @@ use object_store::ObjectStoreExt;
 use crate::error::Result;
 use crate::storage::Stores;
 
+pub use carry::{check_readable, check_writable};
 pub use manifests::Manifests;
 pub use open::open;
 pub use parse::parse;

@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use iceberg::spec::{DataFile, PrimitiveLiteral, PrimitiveType, Schema, Transform};
+use iceberg::spec::{DataFile, Literal, PrimitiveLiteral, Schema, Transform};
 
 use crate::error::{Code, Error, Result};
 use crate::metadata::{Entry, Relocation};
-use crate::predicate::{Facts, Value};
+use crate::predicate::Facts;
 use crate::storage::Stores;
 
 use super::deletes::Deletes;
@@ -104,15 +104,13 @@ impl Task {
         self.partitioning.of_tuple(self.file().partition(), field)
     }
 
-    /// The value that every row has in column `field` of type `column`, if the partition tuple holds it (identity
-    /// transform). The outer `None`: the tuple doesn't hold it; the inner: it is null.
-    pub fn constant(&self, field: i32, column: &PrimitiveType) -> Option<Option<Value>> {
+    /// The value that every row has in the column with id `field`, if the partition tuple holds it (identity transform),
+    /// as the column's type was when the file was written. The outer `None`: the tuple doesn't hold it; the inner: it is
+    /// null.
+    pub fn constant(&self, field: i32) -> Option<Option<&Literal>> {
         let identity = |f: &iceberg::spec::PartitionField| f.source_id == field && f.transform == Transform::Identity;
         let at = self.partitioning.spec.fields().iter().position(identity)?;
-        match self.file().partition().fields().get(at)? {
-            None => Some(None),
-            Some(literal) => Some(Some(Value::from_literal(&literal.as_primitive_literal()?, column)?)),
-        }
+        self.file().partition().fields().get(at).map(Option::as_ref)
     }
 
     /// Orders files by the time they hold, then by when they were written: greater is newer.
