@@ -112,6 +112,8 @@ fn of_partition(literal: Option<&Literal>, field: &Field, schema: &Schema) -> Re
 fn promoted(literal: &PrimitiveLiteral, column: &PrimitiveType) -> Option<Value> {
     const DAY: i64 = 86_400_000_000;
     Value::from_literal(literal, column).or_else(|| match (literal, column) {
+        // Of a tuple whose type the format library could not decode.
+        (PrimitiveLiteral::Binary(bytes), PrimitiveType::Uuid) if bytes.len() == 16 => Some(Value::Bytes(bytes.clone())),
         (PrimitiveLiteral::Int(days), PrimitiveType::Timestamp) => Some(Value::Long(i64::from(*days) * DAY)),
         (PrimitiveLiteral::Int(days), PrimitiveType::TimestampNs) => {
             i64::from(*days).checked_mul(DAY * 1000).map(Value::Long)
@@ -183,4 +185,21 @@ fn concat(arrays: &[ArrayRef], data_type: &DataType) -> Option<ArrayRef> {
 
 fn null(data_type: &DataType) -> Result<ScalarValue> {
     ScalarValue::try_new_null(data_type).map_err(|e| Error::new(Code::Internal, e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tuples_keep_the_type_that_their_column_had() {
+        let of = |literal: PrimitiveLiteral, column: PrimitiveType| promoted(&literal, &column);
+        assert_eq!(of(PrimitiveLiteral::Int(-3), PrimitiveType::Long), Some(Value::Long(-3)));
+        let day = of(PrimitiveLiteral::Int(-1), PrimitiveType::Timestamp);
+        assert_eq!(day, Some(Value::Long(-86_400_000_000)));
+        let day = of(PrimitiveLiteral::Int(1), PrimitiveType::TimestampNs);
+        assert_eq!(day, Some(Value::Long(86_400_000_000_000)));
+        assert_eq!(of(PrimitiveLiteral::Int(i32::MAX), PrimitiveType::TimestampNs), None);
+        assert_eq!(of(PrimitiveLiteral::String("x".to_owned()), PrimitiveType::Long), None);
+    }
 }

@@ -11,8 +11,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray};
-use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, ListArray, MapArray, StructArray};
+use arrow::compute::{CastOptions, cast, cast_with_options, nullif};
 use arrow::datatypes::{DataType, Field, FieldRef, Fields, Int64Type, TimeUnit};
 use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
@@ -84,7 +84,7 @@ impl Adapt {
         let refused =
             || Refused::new("a column is stored as a type that the table's type can't be read from", stored, table);
         match (stored.data_type(), table.data_type()) {
-            (from, to) if from == to => Ok(Adapt::Same),
+            (from, to) if from == to && !holds_struct(from) => Ok(Adapt::Same),
             (Struct(_), Struct(_)) if between.by_place => Err(Refused {
                 code: Code::NotSupported,
                 ..Refused::new(
@@ -143,10 +143,18 @@ impl Adapt {
             }
             Adapt::Struct(fields, children) => {
                 let stored = array.as_struct();
+                // The engine takes a field out of a struct without looking at the struct's own nulls.
+                let hidden = stored.nulls().filter(|nulls| nulls.null_count() > 0);
+                let hidden = hidden.map(|nulls| BooleanArray::new(!nulls.inner(), None));
+                let shown = |child: &ArrayRef| match &hidden {
+                    Some(hidden) => nullif(child, hidden),
+                    None => Ok(Arc::clone(child)),
+                };
                 let children = children.iter().map(|child| match child {
-                    Child::Stored(at, adapt) => adapt.apply(stored.column(*at)),
+                    Child::Stored(at, adapt) => adapt.apply(&shown(stored.column(*at))?),
                     Child::Absent(value) => {
-                        value.to_array_of_size(stored.len()).map_err(|e| ArrowError::ExternalError(Box::new(e)))
+                        let all = value.to_array_of_size(stored.len());
+                        shown(&all.map_err(|e| ArrowError::ExternalError(Box::new(e)))?)
                     }
                 });
                 let children = children.collect::<Result<_, _>>()?;
@@ -170,6 +178,18 @@ impl Adapt {
     }
 }
 
+fn holds_struct(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Struct(_) => true,
+        DataType::List(element) => holds_struct(element.data_type()),
+        DataType::Map(entries, _) => match entries.data_type() {
+            DataType::Struct(fields) => fields.iter().any(|field| holds_struct(field.data_type())),
+            _ => true,
+        },
+        _ => false,
+    }
+}
+
 /// Promotions of the Iceberg specification ("Schema Evolution"), and other encodings of the same values. The cast is
 /// checked, so what could lose a value of the wrong size fails where it would; what could change one isn't here.
 fn castable(from: &DataType, to: &DataType) -> bool {
@@ -184,7 +204,7 @@ fn castable(from: &DataType, to: &DataType) -> bool {
         // A writer's precision may be larger than the table's; each value is checked.
         (Decimal128(_, s), Decimal128(_, scale)) => s == scale,
         (Date32, Timestamp(_, None)) => true,
-        (Utf8 | LargeUtf8 | Binary | LargeBinary, Utf8View | Utf8 | LargeUtf8) => true,
+        (Utf8 | LargeUtf8 | Binary | LargeBinary | BinaryView, Utf8View | Utf8 | LargeUtf8) => true,
         (Binary | LargeBinary | FixedSizeBinary(_) | Utf8, BinaryView | LargeBinary | Binary) => true,
         (Binary, FixedSizeBinary(_)) => true,
         (Time32(TimeUnit::Millisecond), Time64(_)) => true,
@@ -215,7 +235,9 @@ pub(super) fn hint(stored: &Field, table: &Field) -> Field {
 fn hint_type(stored: &DataType, table: &DataType) -> DataType {
     use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, List, Map, Struct, Timestamp, Utf8, Utf8View};
     match (stored, table) {
-        (Utf8, Utf8View | LargeUtf8) | (Binary, BinaryView | LargeBinary | Utf8View) => table.clone(),
+        (Utf8, Utf8View | LargeUtf8) | (Binary, BinaryView | LargeBinary) => table.clone(),
+        // Not at once to text: the reader would not check that it is UTF-8.
+        (Binary, Utf8View) => BinaryView,
         (Timestamp(from, _), Timestamp(to, Some(_))) if from == to => table.clone(),
         (Struct(fields), Struct(wanted)) => {
             let hinted = fields.iter().map(|field| match by_id(wanted, field_id(field)) {

@@ -21,7 +21,7 @@ use parquet::file::metadata::{FooterTail, PageIndexPolicy, ParquetMetaData, Parq
 use tokio::sync::OnceCell;
 
 use super::columns::Layout;
-use super::names::{Naming, has_ids};
+use super::names::{Naming, has_ids, with_plain_text};
 use super::reader::{FileIo, Tail};
 use crate::error::{Code, Error, Result};
 use crate::scan::{Object, Role};
@@ -51,6 +51,7 @@ pub(super) struct Footer {
 
 impl Footer {
     fn new(metadata: ParquetMetaData, object: &Object, file_size: u64) -> Result<Self> {
+        let metadata = with_plain_text(metadata).map_err(|e| object.corrupt("the file's schema is not sound").source(e))?;
         let schema = metadata.file_metadata().schema_descr();
         let fields = schema.root_schema().get_fields();
         let mut roots = HashMap::with_capacity(fields.len());

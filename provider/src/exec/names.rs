@@ -15,7 +15,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use iceberg::spec::{DEFAULT_SCHEMA_NAME_MAPPING, MappedField, NameMapping, TableMetadata};
-use parquet::basic::{LogicalType, Repetition};
+use parquet::basic::{ConvertedType, LogicalType, Repetition};
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::{FileMetaData, ParquetMetaData, ParquetMetaDataBuilder};
 use parquet::schema::types::{SchemaDescriptor, Type, TypePtr};
@@ -38,7 +38,7 @@ pub(super) enum Naming {
 impl Naming {
     pub(super) fn of(metadata: &TableMetadata) -> Naming {
         let Some(text) = metadata.properties().get(DEFAULT_SCHEMA_NAME_MAPPING) else { return Naming::ByPlace };
-        match serde_json::from_str(text) {
+        match parsed(text) {
             Ok(mapping) => {
                 let mut hasher = DefaultHasher::new();
                 text.hash(&mut hasher);
@@ -80,6 +80,44 @@ impl Naming {
         let internal = |e| Error::new(Code::Internal, "field ids could not be given to a file's columns").source(e);
         named.and_then(|fields| with_schema(metadata, fields)).map_err(internal)
     }
+}
+
+/// A mapping is a list of fields; some writers wrap it in a struct, as schemas are.
+fn parsed(text: &str) -> serde_json::Result<NameMapping> {
+    let mut json: serde_json::Value = serde_json::from_str(text)?;
+    match json.get_mut("fields").filter(|fields| fields.is_array()) {
+        Some(fields) => serde_json::from_value(fields.take()),
+        None => serde_json::from_value(json),
+    }
+}
+
+/// The same metadata with JSON as plain text: of other text the reader doesn't check that it is UTF-8.
+pub(super) fn with_plain_text(metadata: ParquetMetaData) -> ParquetResult<ParquetMetaData> {
+    let schema = metadata.file_metadata().schema_descr();
+    if !schema.columns().iter().any(|leaf| is_json(leaf.self_type())) {
+        return Ok(metadata);
+    }
+    let fields = each(schema.root_schema().get_fields(), |_, field| plain_text(field))?;
+    with_schema(&metadata, fields)
+}
+
+fn is_json(field: &Type) -> bool {
+    let info = field.get_basic_info();
+    matches!(info.logical_type_ref(), Some(LogicalType::Json)) || info.converted_type() == ConvertedType::JSON
+}
+
+fn plain_text(field: &TypePtr) -> ParquetResult<TypePtr> {
+    let info = field.get_basic_info();
+    let id = info.has_id().then(|| info.id());
+    if field.is_primitive() && is_json(field) {
+        let text = Type::primitive_type_builder(info.name(), field.get_physical_type())
+            .with_repetition(info.repetition())
+            .with_logical_type(Some(LogicalType::String))
+            .with_id(id);
+        return text.build().map(Arc::new);
+    }
+    let children = each(field_list(field), |_, child| plain_text(child))?;
+    rebuilt(field, id, children).map(Arc::new)
 }
 
 /// Whether a column has an id, at any depth.
@@ -166,7 +204,6 @@ enum Shape {
 }
 
 fn shape(field: &Type) -> Shape {
-    use parquet::basic::ConvertedType;
     let info = field.get_basic_info();
     match (field, info.logical_type_ref(), info.converted_type()) {
         (Type::PrimitiveType { .. }, ..) => Shape::Single,

@@ -167,8 +167,7 @@ impl FileIo {
             return self.corrupt(format!("a {} of the table is missing", self.object.noun())).source(error);
         }
         // Stores answer a range past the end each in their own words.
-        let Located { store, path, .. } = &self.object.located;
-        if store.head(path).await.is_ok_and(|meta| meta.size < self.size) {
+        if self.real_size().await.is_some_and(|size| size < self.size) {
             return self.corrupt("the file is shorter than its metadata says").source(error);
         }
         storage::error(&self.object.location, error)

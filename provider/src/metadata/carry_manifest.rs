@@ -106,9 +106,11 @@ impl Seen {
         let result = source.and_then(|source| transform.result_type(&source.field_type).ok());
         let named = schema.field_by_name(text("name"));
         let own_name = named.is_none_or(|n| transform == Transform::Identity && i64::from(n.id) == id);
-        // The library has no such values in a tuple.
+        // The library can't decode all values of tuples.
         let decoded = match result {
-            Some(Type::Primitive(ty)) => !matches!(ty, PrimitiveType::TimestampNs | PrimitiveType::TimestamptzNs),
+            Some(Type::Primitive(ty)) => {
+                !matches!(ty, PrimitiveType::TimestampNs | PrimitiveType::TimestamptzNs | PrimitiveType::Uuid)
+            }
             _ => false,
         };
         let known = !several && transform != Transform::Unknown && own_name && decoded;
