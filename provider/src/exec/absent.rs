@@ -50,8 +50,7 @@ pub(super) fn constant(field: &Field, task: &Task, schema: &Schema) -> Result<Sc
     match given {
         Some(value) if !value.is_null() || field.is_nullable() => Ok(value),
         None if field.is_nullable() => null(field.data_type()),
-        _ => Err(Error::new(Code::DataFileCorrupt, "a data file lacks a required column")
-            .with("column", field.name())),
+        _ => Err(Error::new(Code::DataFileCorrupt, "a data file lacks a required column").with("column", field.name())),
     }
 }
 
@@ -92,7 +91,9 @@ pub(super) fn nested(field: &Field, between: &Between<'_>) -> Result<ScalarValue
     match default(field, between.schema)? {
         Some(value) => Ok(value),
         None if field.is_nullable() => null(field.data_type()),
-        None => Err(Error::new(Code::DataFileCorrupt, "a data file lacks a required field").with("column", field.name())),
+        None => {
+            Err(Error::new(Code::DataFileCorrupt, "a data file lacks a required field").with("column", field.name()))
+        }
     }
 }
 
@@ -113,7 +114,9 @@ fn promoted(literal: &PrimitiveLiteral, column: &PrimitiveType) -> Option<Value>
     const DAY: i64 = 86_400_000_000;
     Value::from_literal(literal, column).or_else(|| match (literal, column) {
         // Of a tuple whose type the format library could not decode.
-        (PrimitiveLiteral::Binary(bytes), PrimitiveType::Uuid) if bytes.len() == 16 => Some(Value::Bytes(bytes.clone())),
+        (PrimitiveLiteral::Binary(bytes), PrimitiveType::Uuid) if bytes.len() == 16 => {
+            Some(Value::Bytes(bytes.clone()))
+        }
         (PrimitiveLiteral::Int(days), PrimitiveType::Timestamp) => Some(Value::Long(i64::from(*days) * DAY)),
         (PrimitiveLiteral::Int(days), PrimitiveType::TimestampNs) => {
             i64::from(*days).checked_mul(DAY * 1000).map(Value::Long)

@@ -40,7 +40,13 @@ pub(super) enum Adapt {
     Coarsen(i64, DataType),
     Struct(Fields, Vec<Child>),
     List(FieldRef, Box<Adapt>),
-    Map { entries: FieldRef, sorted: bool, fields: Fields, key: Box<Adapt>, value: Box<Adapt> },
+    Map {
+        entries: FieldRef,
+        sorted: bool,
+        fields: Fields,
+        key: Box<Adapt>,
+        value: Box<Adapt>,
+    },
 }
 
 #[derive(Debug)]
@@ -97,7 +103,8 @@ impl Adapt {
                 let children = to.iter().map(|field| match by_id(from, field_id(field)) {
                     Some(at) => Ok(Child::Stored(at, Adapt::new(&from[at], field, between)?)),
                     None => {
-                        let missing = |_| Refused::new("a data file lacks a required field, or its default", stored, field);
+                        let missing =
+                            |_| Refused::new("a data file lacks a required field, or its default", stored, field);
                         absent::nested(field, between).map(Child::Absent).map_err(missing)
                     }
                 });

@@ -26,12 +26,15 @@ use super::footer::Footer;
 use crate::error::{Code, Error, Result};
 use crate::schema::field_id;
 
+/// The root column of a file that a table column is made of, and how.
+type Source = (usize, std::result::Result<Arc<Adapt>, Refused>);
+
 /// A file's columns as the Parquet reader gives them, and how each table column is made of them.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) reader: ArrowReaderMetadata,
     /// One for each table column: the root column it is made of, and how; `None` where the file doesn't have it.
-    columns: Vec<Option<(usize, std::result::Result<Arc<Adapt>, Refused>)>>,
+    columns: Vec<Option<Source>>,
 }
 
 impl Layout {
@@ -69,11 +72,9 @@ impl Layout {
 
         let mut columns = Vec::with_capacity(roots.len());
         for (field, root) in table.fields().iter().zip(roots) {
-            columns.push(match root.and_then(|root| Some((root, hinted.fields().get(root)?))) {
-                // Refused only where it is asked for: other columns can be read.
-                Some((root, stored)) => Some((root, Adapt::new(stored, field, &between).map(Arc::new))),
-                None => None,
-            });
+            let stored = root.and_then(|root| Some((root, hinted.fields().get(root)?)));
+            // Refused only where it is asked for: other columns can be read.
+            columns.push(stored.map(|(root, stored)| (root, Adapt::new(stored, field, &between).map(Arc::new))));
         }
         Ok(Layout { reader, columns })
     }

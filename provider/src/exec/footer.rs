@@ -51,7 +51,8 @@ pub(super) struct Footer {
 
 impl Footer {
     fn new(metadata: ParquetMetaData, object: &Object, file_size: u64) -> Result<Self> {
-        let metadata = with_plain_text(metadata).map_err(|e| object.corrupt("the file's schema is not sound").source(e))?;
+        let metadata =
+            with_plain_text(metadata).map_err(|e| object.corrupt("the file's schema is not sound").source(e))?;
         let schema = metadata.file_metadata().schema_descr();
         let fields = schema.root_schema().get_fields();
         let mut roots = HashMap::with_capacity(fields.len());
@@ -73,16 +74,7 @@ impl Footer {
         // The layout is filled in later; it is some hundred bytes a column.
         let size = metadata.memory_size() + fields.len() * 512;
         let metadata = Arc::new(metadata);
-        Ok(Footer {
-            metadata,
-            roots,
-            leaves,
-            nameless,
-            by_place: false,
-            file_size,
-            layout: Mutex::new(None),
-            size,
-        })
+        Ok(Footer { metadata, roots, leaves, nameless, by_place: false, file_size, layout: Mutex::new(None), size })
     }
 
     /// The footer of a file without field ids, with those that `naming` gives.

@@ -189,9 +189,7 @@ fn in_list(list: &str, repeated: &TypePtr, element: Option<&MappedField>) -> Par
         !old || child.get_basic_info().repetition() == Repetition::REPEATED
     };
     match field_list(repeated) {
-        [child] if holds(child) => {
-            rebuilt(repeated, None, vec![by_name(child, element)?]).map(Arc::new)
-        }
+        [child] if holds(child) => rebuilt(repeated, None, vec![by_name(child, element)?]).map(Arc::new),
         _ => by_name(repeated, element),
     }
 }
@@ -315,7 +313,8 @@ mod tests {
     #[test]
     fn without_a_mapping_top_level_columns_are_counted() {
         let text = named(&Naming::ByPlace, MESSAGE);
-        for line in ["INT64 a [1]", "group places [2] (LIST)", "group m [4] (MAP)", "INT32 unknown [6]", "city (UTF8)"] {
+        for line in ["INT64 a [1]", "group places [2] (LIST)", "group m [4] (MAP)", "INT32 unknown [6]", "city (UTF8)"]
+        {
             assert!(text.contains(line), "{line}\n{text}");
         }
     }

@@ -188,7 +188,8 @@ impl Carried {
         let current = metadata.get("current-schema-id").cloned();
         let is_current = |schema: &&Json| current.is_none() || schema.get("schema-id") == current.as_ref();
         let schemas = metadata.get("schemas").and_then(Json::as_array).into_iter().flatten();
-        let Some(schema) = schemas.filter(is_current).last().or_else(|| metadata.get("schema")) else { return };
+        let schema = schemas.rev().find(is_current).or_else(|| metadata.get("schema"));
+        let Some(schema) = schema else { return };
         let mut ids = BTreeSet::new();
         ids_in(schema, &mut ids);
         let specs: Vec<&Json> =
@@ -198,7 +199,8 @@ impl Carried {
         let Some(default) = metadata.get("default-spec-id").and_then(Json::as_i64).or(newest) else { return };
         let Some(spec) = specs.iter().find(|spec| id_of(spec) == Some(default)) else { return };
         let fields = spec.get("fields").and_then(Json::as_array).into_iter().flatten();
-        let mut dropped = fields.filter(|f| f.get("source-id").and_then(Json::as_i64).is_some_and(|id| !ids.contains(&id)));
+        let mut dropped =
+            fields.filter(|f| f.get("source-id").and_then(Json::as_i64).is_some_and(|id| !ids.contains(&id)));
         let Some(name) = dropped.next().map(|f| f.get("name").and_then(Json::as_str).unwrap_or("?").to_owned()) else {
             return;
         };

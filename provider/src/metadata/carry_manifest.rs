@@ -114,16 +114,14 @@ impl Seen {
             _ => false,
         };
         let known = !several && transform != Transform::Unknown && own_name && decoded;
-        known
-            && self.transforms.insert((id, transform.dedup_name()))
-            && self.names.insert(text("name").to_owned())
+        known && self.transforms.insert((id, transform.dedup_name())) && self.names.insert(text("name").to_owned())
     }
 }
 
 /// A tuple's value without its logical type: as Avro and as a column have it.
 fn plain(avro: &Json) -> Result<(Json, Json), String> {
     match avro {
-        Json::Array(variants) => match variants.iter().find(|variant| **variant != Json::from("null")) {
+        Json::Array(variants) => match variants.iter().find(|variant| variant.as_str() != Some("null")) {
             Some(variant) => plain(variant),
             None => Ok((Json::from("int"), Json::from("int"))),
         },

@@ -299,7 +299,8 @@ async fn tuples_of_uuids_and_nanoseconds_are_read() {
         });
         manifest.manifest_length = 0;
         put(&stores, MANIFEST, of_type).await;
-        let entries = Manifests::new(stores, 0).entries(&metadata, &manifest).await.unwrap_or_else(|e| panic!("{ty}: {e}"));
+        let entries =
+            Manifests::new(stores, 0).entries(&metadata, &manifest).await.unwrap_or_else(|e| panic!("{ty}: {e}"));
         assert_eq!(entries[0].file.partition(), &Struct::from_iter([Some(literal)]), "{ty}");
     }
 }

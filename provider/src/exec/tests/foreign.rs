@@ -1,16 +1,18 @@
 //! Files as other writers make them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Decimal128Array, Int32Array, RecordBatch, StringArray};
 use iceberg::spec::{
-    ListType, Literal, MapType, NestedField, PartitionSpec, PrimitiveLiteral, PrimitiveType as P, Struct,
+    Datum, ListType, Literal, MapType, NestedField, PartitionSpec, PrimitiveLiteral, PrimitiveType as P, Struct,
     StructType, Transform, Type,
 };
 use parquet::data_type::{
     ByteArray, ByteArrayType, FixedLenByteArray, FixedLenByteArrayType, FloatType, Int32Type, Int64Type, Int96,
     Int96Type,
 };
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
 
@@ -230,7 +232,8 @@ async fn values_are_the_same_in_every_encoding() {
         let table = one(ty, stored, leaf).await;
         let context = table.session(table.view().await, 1);
         assert_eq!(lines(&table.query(&context, "SELECT x FROM t").await.batches), rows, "{stored}");
-        for (filter, expected) in [(filter.to_owned(), 1), (format!("NOT ({filter})"), 1), ("x IS NULL".to_owned(), 0)] {
+        for (filter, expected) in [(filter.to_owned(), 1), (format!("NOT ({filter})"), 1), ("x IS NULL".to_owned(), 0)]
+        {
             let sql = format!("SELECT x FROM t WHERE {filter}");
             assert_eq!(lines(&table.query(&context, &sql).await.batches).len(), expected, "{stored}: {sql}");
         }
@@ -375,14 +378,12 @@ async fn files_without_ids_are_read_by_mapped_names() {
 
 #[tokio::test]
 async fn without_a_mapping_columns_are_told_apart_by_their_place() {
-    let fields = vec![column(2, "label", P::String), column(1, "key", P::Long), NestedField::optional(3, "place", place())];
+    let fields =
+        vec![column(2, "label", P::String), column(1, "key", P::Long), NestedField::optional(3, "place", place())];
     let mut table = Table::new(REMOTE, fields, None);
     table.adopt(bare(), 2, Struct::empty()).await;
-    answers(
-        &table,
-        &[("SELECT key, label FROM t", &["1|a", "2|b"]), ("SELECT label FROM t WHERE key = 2", &["b"])],
-    )
-    .await;
+    answers(&table, &[("SELECT key, label FROM t", &["1|a", "2|b"]), ("SELECT label FROM t WHERE key = 2", &["b"])])
+        .await;
     let refused = error(&table, "SELECT place FROM t").await;
     assert!(refused.contains("error[not_supported]") && refused.contains("column: place"), "{refused}");
 }
@@ -436,9 +437,10 @@ async fn every_type_has_defaults() {
         &table,
         &[
             ("SELECT * EXCEPT (n, s) FROM t", &[flat]),
-            ("SELECT s['dec'], s['text'], s['time'], s['uuid'], s['tstz'] FROM t", &[
-                "-12.345|ü|01:02:03.000004|00000000000000000000000000000001|1970-01-01T00:00:00.000001Z",
-            ]),
+            (
+                "SELECT s['dec'], s['text'], s['time'], s['uuid'], s['tstz'] FROM t",
+                &["-12.345|ü|01:02:03.000004|00000000000000000000000000000001|1970-01-01T00:00:00.000001Z"],
+            ),
             ("SELECT n FROM t WHERE dec = -12.345 AND text = 'ü' AND ts < '1970-01-01' AND bool", &["1"]),
             ("SELECT n FROM t WHERE NOT (int >= 0) AND (int IS DISTINCT FROM 0) AND int <= 10", &["1"]),
             ("SELECT n FROM t WHERE text <> 'ü' OR int IS NULL", &[]),
@@ -456,8 +458,7 @@ async fn fields_of_structs_have_defaults() {
         Arc::new(column(12, "new", P::Int).with_initial_default(Literal::int(5))),
         Arc::new(column(13, "part", P::Int)),
     ];
-    let mut table =
-        Table::new(REMOTE, vec![NestedField::optional(1, "s", Type::Struct(StructType::new(inner)))], None);
+    let mut table = Table::new(REMOTE, vec![NestedField::optional(1, "s", Type::Struct(StructType::new(inner)))], None);
     table.spec = PartitionSpec::builder(Arc::clone(&table.schema))
         .add_partition_field("s.part", "part", Transform::Identity)
         .unwrap()
@@ -471,11 +472,10 @@ async fn fields_of_structs_have_defaults() {
     answers(
         &table,
         &[
-            ("SELECT s FROM t WHERE s IS NOT NULL", &[
-                "{old: 1, new: 5, part: 8}",
-                "{old: 1, new: 5, part: 9}",
-                "{old: 1, new: 5, part: ∅}",
-            ]),
+            (
+                "SELECT s FROM t WHERE s IS NOT NULL",
+                &["{old: 1, new: 5, part: 8}", "{old: 1, new: 5, part: 9}", "{old: 1, new: 5, part: ∅}"],
+            ),
             ("SELECT s['old'] FROM t WHERE s['part'] = 9", &["1"]),
             ("SELECT s['old'], s['new'] FROM t WHERE s IS NULL", &["∅|∅", "∅|∅", "∅|∅"]),
             ("SELECT count(*) FROM t WHERE s['new'] = 5 OR s['old'] = 0", &["3"]),
@@ -507,11 +507,7 @@ async fn partition_values_of_every_type_stand_for_absent_columns_35() {
     for (ty, literal, filter, shown) in cases {
         let plain = column(2, "k", ty.clone());
         let mut table = Table::new(REMOTE, vec![column(1, "n", P::Int), plain], None);
-        table.spec = PartitionSpec::builder(Arc::clone(&table.schema))
-            .add_partition_field("k", "k", Transform::Identity)
-            .unwrap()
-            .build()
-            .unwrap();
+        table.spec = identity(&table, "k");
         for (n, value) in [(1, Some(literal.clone())), (2, None)] {
             let bytes = file("message m { required int32 n = 1; }", vec![Leaf::Ints(vec![n])]);
             table.adopt(bytes, 1, Struct::from_iter([value])).await;
@@ -561,8 +557,11 @@ async fn geometry_is_shown_as_its_bytes_and_unknown_as_null() {
         json["schemas"][0]["fields"][0]["type"] = "geometry(srid:4326)".into();
         json["schemas"][0]["fields"][1]["type"] = "unknown".into();
     };
-    answers(&table, &[("SELECT g, u FROM t", &["6162|∅", "6364|∅"]), ("SELECT g FROM t WHERE u IS NULL AND g > X'62'", &["6364"])])
-        .await;
+    answers(
+        &table,
+        &[("SELECT g, u FROM t", &["6162|∅", "6364|∅"]), ("SELECT g FROM t WHERE u IS NULL AND g > X'62'", &["6364"])],
+    )
+    .await;
 }
 
 /// Names of columns that mean something elsewhere.
@@ -589,4 +588,193 @@ async fn a_name_that_came_back_is_another_column_33() {
         ],
     )
     .await;
+}
+
+/// Statistics that are missing, turned off, of columns that nobody knows, or that count less than nothing.
+#[tokio::test]
+async fn odd_statistics_prune_nothing_24() {
+    let mut table = Table::new(REMOTE, vec![column(1, "n", P::Int), column(2, "s", P::String)], None);
+    table.properties = |p| p.set_offset_index_disabled(true).set_statistics_enabled(EnabledStatistics::None);
+    let stored = Arc::new(crate::schema::stored_arrow(&table.schema).unwrap());
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int32Array::from_iter_values(0..500)),
+        Arc::new(StringArray::from_iter((0..500).map(|_| None::<&str>))),
+    ];
+    table.add(&RecordBatch::try_new(stored, columns).unwrap(), None).await;
+    let unknown = HashMap::from([(999, 500_u64)]);
+    table.files[0] = crate::metadata::rebuild(&table.files[0], |file| {
+        // As negative counts are after they were read: none at all.
+        file.null_value_counts(unknown.clone()).lower_bounds(HashMap::from([(999, Datum::int(7))]));
+        file.upper_bounds(HashMap::new());
+    })
+    .unwrap();
+    answers(
+        &table,
+        &[
+            ("SELECT count(*) FROM t WHERE n >= 250", &["250"]),
+            ("SELECT count(*) FROM t WHERE s IS NULL AND n < 7", &["7"]),
+            ("SELECT n FROM t WHERE n = 499", &["499"]),
+            ("SELECT count(s), count(n) FROM t", &["0|500"]),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn decimals_in_bytes_with_bloom_filters_are_found_25() {
+    let ty = P::Decimal { precision: 19, scale: 2 };
+    let mut table = Table::new(REMOTE, vec![column(1, "d", ty)], None);
+    table.properties = |p| p.set_statistics_enabled(EnabledStatistics::None).set_bloom_filter_enabled(true);
+    let stored = Arc::new(crate::schema::stored_arrow(&table.schema).unwrap());
+    for plain in [false, true] {
+        if plain {
+            table.properties = |p| p.set_dictionary_enabled(false).set_bloom_filter_enabled(true);
+        }
+        let values = Decimal128Array::from_iter_values((-200..300).map(|n| n * 100)).with_precision_and_scale(19, 2);
+        table.add(&RecordBatch::try_new(Arc::clone(&stored), vec![Arc::new(values.unwrap())]).unwrap(), None).await;
+    }
+    answers(
+        &table,
+        &[
+            ("SELECT d FROM t WHERE d = 5.00", &["5.00", "5.00"]),
+            ("SELECT d FROM t WHERE d IN (-1.00, 299.00)", &["-1.00", "-1.00", "299.00", "299.00"]),
+            ("SELECT count(*) FROM t WHERE d = 5.01", &["0"]),
+        ],
+    )
+    .await;
+}
+
+/// A partition and nothing else decides: no metrics at all.
+#[tokio::test]
+async fn a_partition_prunes_without_metrics_23() {
+    let mut table = Table::new(REMOTE, vec![column(1, "n", P::Int), column(2, "k", P::String)], None);
+    table.spec = identity(&table, "k");
+    for (n, k) in [(1, "a"), (2, "b"), (3, "c")] {
+        let bytes = file("message m { required int32 n = 1; }", vec![Leaf::Ints(vec![n])]);
+        table.adopt(bytes, 1, Struct::from_iter([Some(Literal::string(k))])).await;
+    }
+    let context = table.session(table.view().await, 1);
+    let answer = table.query(&context, "SELECT n FROM t WHERE k = 'a'").await;
+    assert_eq!(lines(&answer.batches), ["1"]);
+    assert_eq!(answer.report.unwrap().ledger.files.to_string(), "1/3 (partition 2)");
+}
+
+fn identity(table: &Table, name: &str) -> PartitionSpec {
+    let builder = PartitionSpec::builder(Arc::clone(&table.schema));
+    builder.add_partition_field(name, name, Transform::Identity).unwrap().build().unwrap()
+}
+
+#[tokio::test]
+async fn dates_of_hour_partitions_26() {
+    let mut table = Table::new(REMOTE, vec![column(1, "ts", P::Timestamp)], None);
+    let builder = PartitionSpec::builder(Arc::clone(&table.schema));
+    table.spec = builder.add_partition_field("ts", "ts_hour", Transform::Hour).unwrap().build().unwrap();
+    let hour = 3_600_000_000_i64;
+    for at in [19_723 * 24 - 1, 19_723 * 24, 19_724 * 24 + 5] {
+        let message = "message m { required int64 ts (TIMESTAMP(MICROS, false)) = 1; }";
+        let bytes = file(message, vec![Leaf::Longs(vec![at * hour, at * hour + 1])]);
+        table.adopt(bytes, 2, Struct::from_iter([Some(Literal::int(at as i32))])).await;
+    }
+    answers(
+        &table,
+        &[
+            ("SELECT count(*) FROM t WHERE cast(ts AS DATE) > '2023-12-31'", &["4"]),
+            ("SELECT count(*) FROM t WHERE cast(ts AS DATE) = '2024-01-01'", &["2"]),
+            ("SELECT count(*) FROM t WHERE cast(ts AS DATE) <= '2024-01-01'", &["4"]),
+        ],
+    )
+    .await;
+}
+
+/// Two files in partitions of a column `k` that is in neither.
+async fn partitioned() -> Table {
+    let mut table = Table::new(REMOTE, vec![column(1, "n", P::Int), column(2, "k", P::Int)], None);
+    table.spec = identity(&table, "k");
+    for n in [1, 2] {
+        let bytes = file("message m { required int32 n = 1; }", vec![Leaf::Ints(vec![n])]);
+        table.adopt(bytes, 1, Struct::from_iter([Some(Literal::int(n * 10))])).await;
+    }
+    table
+}
+
+/// What a spec says of a column that is gone, or in words that aren't known, prunes nothing.
+#[tokio::test]
+async fn specs_that_cannot_be_understood_prune_nothing() {
+    let mut table = partitioned().await;
+    table.edit = |json| json["schemas"][0]["fields"].as_array_mut().unwrap().truncate(1);
+    answers(&table, &[("SELECT * FROM t", &["1", "2"]), ("SELECT n FROM t WHERE n > 1", &["2"])]).await;
+    let edits: [fn(&mut serde_json::Value); 3] = [
+        |json| {
+            let field = json["partition-specs"][0]["fields"][0].as_object_mut().unwrap();
+            field.remove("source-id");
+            field.insert("source-ids".to_owned(), serde_json::json!([2, 1]));
+            field.insert("transform".to_owned(), "bucket[4]".into());
+        },
+        |json| json["partition-specs"][0]["fields"][0]["transform"] = "hilbert".into(),
+        |json| json["partition-specs"][0]["fields"][0]["transform"] = "void".into(),
+    ];
+    for edit in edits {
+        table.edit = edit;
+        // The column has no value any more: it is in no file, and no identity partition has it.
+        answers(
+            &table,
+            &[
+                ("SELECT n, k FROM t", &["1|∅", "2|∅"]),
+                ("SELECT n FROM t WHERE n = 2", &["2"]),
+                ("SELECT n FROM t WHERE k IS NULL", &["1", "2"]),
+                ("SELECT n FROM t WHERE k = 10", &[]),
+            ],
+        )
+        .await;
+    }
+    table.edit = |json| json["schemas"][0]["fields"][1]["name"] = "renamed".into();
+    answers(&table, &[("SELECT n, renamed FROM t WHERE renamed = 20", &["2|20"])]).await;
+}
+
+/// A source column that was widened after its partitions were written.
+#[tokio::test]
+async fn a_widened_partition_column_keeps_its_values() {
+    let mut table = partitioned().await;
+    table.edit = |json| json["schemas"][0]["fields"][1]["type"] = "long".into();
+    answers(
+        &table,
+        &[("SELECT n, k FROM t WHERE k < 2147483648", &["1|10", "2|20"]), ("SELECT n FROM t WHERE k = 20", &["2"])],
+    )
+    .await;
+}
+
+/// A column that was widened after its file was written, with bounds of the old type (case 19), and one that came with a
+/// default, of which a file's metrics say nothing (case 18).
+#[tokio::test]
+async fn bounds_from_before_a_change_are_understood_18_19() {
+    let mut table = Table::new(REMOTE, vec![column(1, "x", P::Int)], None);
+    let stored = Arc::new(crate::schema::stored_arrow(&table.schema).unwrap());
+    let values: ArrayRef = Arc::new(Int32Array::from(vec![Some(i32::MAX), Some(-1), None]));
+    table.add(&RecordBatch::try_new(stored, vec![values]).unwrap(), None).await;
+    table.edit = |json| {
+        let fields = json["schemas"][0]["fields"].as_array_mut().unwrap();
+        fields[0]["type"] = "long".into();
+        fields.push(serde_json::json!({"id": 2, "name": "c", "required": false, "type": "int", "initial-default": 5}));
+        fields.push(serde_json::json!({"id": 3, "name": "e", "required": false, "type": "int"}));
+    };
+    answers(
+        &table,
+        &[
+            ("SELECT x FROM t WHERE x < 2147483648", &["-1", "2147483647"]),
+            ("SELECT count(*) FROM t WHERE x <> 2147483648", &["2"]),
+            ("SELECT count(*) FROM t WHERE x >= 2147483648", &["0"]),
+            ("SELECT count(*) FROM t WHERE x IS NULL AND c = 5", &["1"]),
+            ("SELECT count(*) FROM t WHERE NOT (c >= 10)", &["3"]),
+            ("SELECT count(*) FROM t WHERE c IS DISTINCT FROM 5", &["0"]),
+            ("SELECT count(*) FROM t WHERE c <> 5 OR e IS NOT NULL", &["0"]),
+            ("SELECT count(*) FROM t WHERE (e IS DISTINCT FROM 5) AND e IS NULL", &["3"]),
+            ("SELECT count(c), count(e), count(*) FROM t", &["3|0|3"]),
+        ],
+    )
+    .await;
+    // The footer tells that the file has no such column: none of its rows is decoded.
+    let context = table.session(table.view().await, 1);
+    let answer = table.query(&context, "SELECT x FROM t WHERE c > 5").await;
+    assert_eq!(lines(&answer.batches), Vec::<String>::new());
+    assert_eq!(answer.report.unwrap().ledger.row_groups.to_string(), "0/1 (statistics 1)");
 }
