@@ -4,12 +4,15 @@
 //! Parquet, and everything between a file and its batches is done here, with the table's rules: columns by field id, rows
 //! pruned by evaluators that know null and NaN, every request counted.
 
+mod absent;
+mod adapt;
 mod columns;
 mod deletes;
 mod filter;
 mod first;
 mod footer;
 mod moving;
+mod names;
 mod numbers;
 mod opener;
 mod prune;
@@ -36,10 +39,13 @@ use datafusion::physical_plan::ExecutionPlan;
 use tracing::Instrument;
 
 use crate::error::{Code, Error, Result};
+use crate::metadata::check_readable;
 use crate::scan::{self, Request, ScanReport, SortedBy, View};
+use crate::schema::field_id;
 
 use deletes::DeleteFiles;
 use footer::Footers;
+use names::Naming;
 use report::Scan;
 use source::{IcebergSource, file_groups};
 
@@ -52,6 +58,9 @@ pub async fn scan(
     filters: &[Expr],
     limit: Option<usize>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let fields = view.arrow.fields().iter().enumerate();
+    let wanted = fields.filter(|(at, _)| projection.is_none_or(|projection| projection.contains(at)));
+    check_readable(&view.metadata, wanted.filter_map(|(_, field)| field_id(field)))?;
     let filters = physical(view, state, filters)?;
     let request = Request {
         filters: &filters,
@@ -78,7 +87,8 @@ pub async fn scan(
         Some(task) => task.object.located.url.clone(),
         None => view.env.stores.resolve(&view.metadata_location)?.url,
     };
-    let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache());
+    let naming = Naming::of(&view.metadata);
+    let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache(), naming);
     let deletes = DeleteFiles::new(view, &plan, &state.runtime_env().memory_pool)?;
     let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers, deletes)));
     let config = FileScanConfigBuilder::new(url, Arc::new(source))

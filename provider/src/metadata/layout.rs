@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value as Json;
 
 use super::avro::{self, Meta, Type};
+use super::carry_manifest::{Keep, carry};
 use super::ids;
 
 /// What the header of a manifest says.
@@ -59,7 +60,19 @@ impl Layouts {
 }
 
 impl Layout {
+    /// Reads a header as it is; where something in it is in the way, without that.
     fn read(meta: &Meta) -> Result<Layout, String> {
+        let carried = |keep: Keep| {
+            let mut meta = meta.clone();
+            let mut schema: Json = serde_json::from_slice(meta.get("avro.schema")?).ok()?;
+            carry(&mut meta, &mut schema, keep).ok()?;
+            Layout::parse(&meta).ok()
+        };
+        let read = Layout::parse(meta);
+        read.or_else(|refused| carried(Keep::Known).or_else(|| carried(Keep::NoBounds)).ok_or(refused))
+    }
+
+    fn parse(meta: &Meta) -> Result<Layout, String> {
         let mut all: HashMap<String, Vec<u8>> = meta.clone().into_iter().collect();
         if let Some(spec) = all.get_mut("partition-spec") {
             *spec = with_field_ids(spec)?;

@@ -4,6 +4,7 @@ mod deletes;
 mod deleting;
 mod evolution;
 mod fixture;
+mod foreign;
 mod trouble;
 
 use std::sync::{Arc, LazyLock};
