@@ -11,44 +11,38 @@
 //! ```
 // @spec V2 V5
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use iceberg::spec::{PrimitiveType, Schema, Transform, Type};
+use iceberg::spec::{Schema, Transform, Type};
 use serde_json::{Value as Json, json};
 
+use super::avro::Meta;
 use super::carry::{FIRST_PARTITION_ID, is_known_type};
 
 /// Made-up columns have ids that no table has.
 const FIRST_MADE_UP: i64 = 1_000_000_000;
 
-/// How much of a header is believed.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Keep {
-    /// All that is known.
-    Known,
-    /// No column at all: there is a bound that isn't of its column's type.
-    NoBounds,
-}
-
-/// Rewrites a manifest's header (`meta`) and its Avro schema so that the format library takes them.
-pub(super) fn carry(meta: &mut BTreeMap<String, Vec<u8>>, avro: &mut Json, keep: Keep) -> Result<(), String> {
+/// Rewrites a manifest's header, its Avro schema included, so that the format library takes it.
+pub(super) fn carry(meta: &mut Meta) -> Result<(), String> {
     let part = |key: &str| -> Result<Json, String> {
         let bytes = meta.get(key).ok_or_else(|| format!("its header has no `{key}`"))?;
         serde_json::from_slice(bytes).map_err(|e| format!("its `{key}` is not JSON: {e}"))
     };
-    let (mut schema, mut spec) = (part("schema")?, part("partition-spec")?);
+    let (mut schema, mut spec, mut avro) = (part("schema")?, part("partition-spec")?, part("avro.schema")?);
     known_columns(&mut schema);
-    let parsed: Option<Schema> = serde_json::from_value(schema.clone()).ok().filter(|_| keep == Keep::Known);
+    let parsed: Option<Schema> = serde_json::from_value(schema.clone()).ok();
     let mut made_up = Vec::new();
     let mut seen = Seen::default();
-    let tuple = partition_fields(avro).ok_or("its schema has no partition")?;
+    let tuple = partition_fields(&mut avro).ok_or("its schema has no partition")?;
     for (at, field) in spec.as_array_mut().into_iter().flatten().enumerate() {
         if parsed.as_ref().is_some_and(|schema| seen.takes(field, schema)) {
             continue;
         }
         let id = field.get("field-id").and_then(Json::as_i64).unwrap_or((FIRST_PARTITION_ID + at) as i64);
         let name = format!("partition_{id}");
-        let stored = tuple.iter_mut().find(|stored| stored.get("field-id").and_then(Json::as_i64) == Some(id));
+        let own = |stored: &Json| stored.get("field-id").and_then(Json::as_i64) == Some(id);
+        let place = tuple.iter().position(own).unwrap_or(at);
+        let stored = tuple.get_mut(place);
         let stored = stored.and_then(Json::as_object_mut).ok_or_else(|| format!("its tuples have no field {id}"))?;
         let (avro_type, ty) = plain(stored.get("type").unwrap_or(&Json::Null))?;
         stored.insert("type".to_owned(), json!(["null", avro_type]));
@@ -56,9 +50,6 @@ pub(super) fn carry(meta: &mut BTreeMap<String, Vec<u8>>, avro: &mut Json, keep:
         let column = FIRST_MADE_UP + id;
         made_up.push(json!({"id": column, "name": format!("partition {id}"), "required": false, "type": ty}));
         *field = json!({"source-id": column, "field-id": id, "name": name, "transform": "identity"});
-    }
-    if keep == Keep::NoBounds {
-        schema = json!({"type": "struct", "schema-id": 0, "fields": []});
     }
     let fields = schema.get_mut("fields").and_then(Json::as_array_mut).ok_or("its schema has no fields")?;
     fields.extend(made_up);
@@ -116,13 +107,7 @@ impl Seen {
         let result = source.and_then(|source| transform.result_type(&source.field_type).ok());
         let named = schema.field_by_name(text("name"));
         let own_name = named.is_none_or(|n| transform == Transform::Identity && i64::from(n.id) == id);
-        // The library can't decode all values of tuples.
-        let decoded = match result {
-            Some(Type::Primitive(ty)) => {
-                !matches!(ty, PrimitiveType::TimestampNs | PrimitiveType::TimestamptzNs | PrimitiveType::Uuid)
-            }
-            _ => false,
-        };
+        let decoded = matches!(result, Some(Type::Primitive(_)));
         let known = !several && transform != Transform::Unknown && own_name && decoded;
         known && self.transforms.insert((id, transform.dedup_name())) && self.names.insert(text("name").to_owned())
     }

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value as Json;
 
 use super::avro::{self, Meta, Type};
-use super::carry_manifest::{Keep, carry};
+use super::carry_manifest::carry;
 use super::ids;
 
 /// What the header of a manifest says.
@@ -62,14 +62,10 @@ impl Layouts {
 impl Layout {
     /// Reads a header as it is; where something in it is in the way, without that.
     fn read(meta: &Meta) -> Result<Layout, String> {
-        let carried = |keep: Keep| {
-            let mut meta = meta.clone();
-            let mut schema: Json = serde_json::from_slice(meta.get("avro.schema")?).ok()?;
-            carry(&mut meta, &mut schema, keep).ok()?;
-            Layout::parse(&meta).ok()
-        };
-        let read = Layout::parse(meta);
-        read.or_else(|refused| carried(Keep::Known).or_else(|| carried(Keep::NoBounds)).ok_or(refused))
+        Layout::parse(meta).or_else(|refused| {
+            let mut carried = meta.clone();
+            carry(&mut carried).and_then(|()| Layout::parse(&carried)).map_err(|_| refused)
+        })
     }
 
     fn parse(meta: &Meta) -> Result<Layout, String> {
@@ -81,6 +77,10 @@ impl Layout {
         let partition = read.partition_spec.partition_type(&read.schema).map_err(|e| e.to_string())?;
         let mut tuple = Vec::new();
         for (field, of) in partition.fields().iter().zip(read.partition_spec.fields()) {
+            if of.transform == Transform::Unknown {
+                // The library says that its values are text; they are what the writer says.
+                return Err(format!("the transform of its partition field `{}` is not known", field.name));
+            }
             let ty = field.field_type.as_primitive_type();
             let ty = ty.ok_or_else(|| format!("its partition field `{}` has no primitive type", field.name))?;
             let (name, void) = (field.name.clone(), of.transform == Transform::Void);

@@ -259,9 +259,10 @@ async fn manifests_of_what_is_not_known_keep_their_tuples() {
 /// Values of tuples that the format library can't decode.
 #[tokio::test]
 async fn tuples_of_uuids_and_nanoseconds_are_read() {
-    for (stored, ty, literal) in [
-        (PrimitiveType::Fixed(16), r#""uuid""#, Literal::fixed(vec![7; 16])),
-        (PrimitiveType::Long, r#""timestamptz_ns""#, Literal::long(7)),
+    let uuid = uuid::Uuid::from_bytes([7; 16]);
+    for (stored, ty, literal, expected) in [
+        (PrimitiveType::Fixed(16), r#""uuid""#, Literal::fixed(vec![7; 16]), Literal::uuid(uuid)),
+        (PrimitiveType::Long, r#""timestamptz_ns""#, Literal::long(7), Literal::long(7)),
     ] {
         let field = NestedField::optional(1, "k", Type::Primitive(stored.clone()));
         let schema = Arc::new(Schema::builder().with_fields([Arc::new(field)]).build().unwrap());
@@ -281,7 +282,7 @@ async fn tuples_of_uuids_and_nanoseconds_are_read() {
             .content(DataContentType::Data)
             .file_path("memory://m/t/data/0.parquet".to_owned())
             .file_format(DataFileFormat::Parquet)
-            .partition(Struct::from_iter([Some(literal.clone())]))
+            .partition(Struct::from_iter([Some(literal)]))
             .record_count(10)
             .file_size_in_bytes(100)
             .build()
@@ -307,7 +308,7 @@ async fn tuples_of_uuids_and_nanoseconds_are_read() {
         put(&stores, MANIFEST, of_type).await;
         let entries =
             Manifests::new(stores, 0).entries(&metadata, &manifest).await.unwrap_or_else(|e| panic!("{ty}: {e}"));
-        assert_eq!(entries[0].file.partition(), &Struct::from_iter([Some(literal)]), "{ty}");
+        assert_eq!(entries[0].file.partition(), &Struct::from_iter([Some(expected)]), "{ty}");
     }
 }
 
