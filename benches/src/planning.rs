@@ -4,15 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::common::DFSchema;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::{Expr, Operator, binary_expr};
 use datafusion::physical_expr::PhysicalExpr;
+use datafusion::prelude::col;
 use daygrain::Session;
 use daygrain::scan::{self, Plan, Request, View};
 use daygrain::table::IcebergTable;
 
 use crate::engines::{self, TABLE, THREADS};
 use crate::measure::{Times, resident_kib, timed};
-use crate::synthetic::{FIRST_DAY, Shape};
+use crate::synthetic::{DAY_US, FIRST_DAY, Shape};
 
 /// The tables, with the milliseconds that are wanted, cold and warm.
 pub const TABLES: [(Shape, f64, f64); 3] = [
@@ -21,6 +23,9 @@ pub const TABLES: [(Shape, f64, f64); 3] = [
     (Shape { name: "million", days: 1_000, files_a_day: 1_000, scattered: false }, 300.0, 5.0),
 ];
 
+/// The partitioned column.
+const TIMESTAMP: &str = "message_created_at";
+/// Plans of one session after its first.
 const WARM_RUNS: usize = 15;
 
 /// Of one table.
@@ -43,26 +48,27 @@ pub async fn measure(shape: &Shape, warehouse: &Path) -> Measured {
     let before = resident_kib();
     let session = engines::daygrain(warehouse, None);
     let day = FIRST_DAY + shape.days as i64 / 2;
-    let filter = format!(
-        "message_created_at >= to_timestamp_seconds({}) AND message_created_at < to_timestamp_seconds({})",
+    let sql = format!(
+        "SELECT session_id, role, input_tokens FROM {TABLE} \
+         WHERE {TIMESTAMP} >= to_timestamp_seconds({}) AND {TIMESTAMP} < to_timestamp_seconds({})",
         day * 86_400,
         (day + 1) * 86_400
     );
     let opened_and_planned = async {
         let view = open(&session).await;
-        let plan = plan(&view, &session, &filter).await;
+        let plan = plan(&view, &session, day).await;
         (view, plan)
     };
     let ((view, first), cold) = timed(opened_and_planned).await;
-    let sql = format!("SELECT session_id, role, input_tokens FROM {TABLE} WHERE {filter}");
     let (mut warm, mut statement) = (Times::default(), Times::default());
     for _ in 0..WARM_RUNS {
-        let (again, time) = timed(plan(&view, &session, &filter)).await;
+        let (again, time) = timed(plan(&view, &session, day)).await;
         assert_eq!(again.ledger.files, first.ledger.files, "planning again finds the same");
         warm.add(time);
         statement.add(timed(physical(&session, &sql)).await.1);
     }
     assert_eq!(first.ledger.files.total(), shape.files() as u64, "every file is accounted for");
+    assert_eq!(first.ledger.files.kept(), shape.files_a_day as u64, "one day is kept");
     Measured {
         files: first.ledger.files.kept(),
         cold: millis(cold),
@@ -83,20 +89,24 @@ async fn open(session: &Session) -> Arc<View> {
     Arc::clone(table.view())
 }
 
-async fn plan(view: &View, session: &Session, filter: &str) -> Plan {
-    let filters = [physical_filter(view, session, filter)];
-    let columns = ["session_id", "role", "input_tokens", "message_created_at"];
+async fn plan(view: &View, session: &Session, day: i64) -> Plan {
+    let filters =
+        [from_midnight(view, session, day, Operator::GtEq), from_midnight(view, session, day + 1, Operator::Lt)];
+    let columns = ["session_id", "role", "input_tokens", TIMESTAMP];
     let projection: Vec<usize> =
         columns.iter().map(|name| view.arrow.index_of(name).expect("the column is there")).collect();
     let request = Request { filters: &filters, projection: Some(&projection), limit: None, partitions: THREADS };
     scan::plan(view, &request).await.expect("the scan is planned")
 }
 
-fn physical_filter(view: &View, session: &Session, filter: &str) -> Arc<dyn PhysicalExpr> {
+/// The timestamp compared with the beginning of a day.
+fn from_midnight(view: &View, session: &Session, day: i64, operator: Operator) -> Arc<dyn PhysicalExpr> {
     let schema = DFSchema::try_from(view.arrow.as_ref().clone()).expect("a schema");
-    let state = session.context().state();
-    let expr = state.create_logical_expr(filter, &schema).expect("the filter is SQL");
-    state.create_physical_expr(expr, &schema).expect("the filter is sound")
+    let midnight = ScalarValue::TimestampMicrosecond(Some(day * DAY_US), Some("UTC".into()));
+    let ty = view.arrow.field_with_name(TIMESTAMP).expect("the column is there").data_type().clone();
+    let midnight = midnight.cast_to(&ty).expect("the column's own zone");
+    let compared = binary_expr(col(TIMESTAMP), operator, Expr::Literal(midnight, None));
+    session.context().state().create_physical_expr(compared, &schema).expect("the filter is sound")
 }
 
 async fn physical(session: &Session, sql: &str) {

@@ -19,7 +19,8 @@ use crate::engines::{self, TABLE};
 
 /// Entries of every manifest.
 const ENTRIES: usize = 100;
-const DAY_US: i64 = 86_400_000_000;
+/// A day in µs.
+pub const DAY_US: i64 = 86_400_000_000;
 /// 2024-01-01, in days: the first of every table.
 pub const FIRST_DAY: i64 = 19_723;
 

@@ -99,10 +99,10 @@ pub(crate) struct Export {
     #[arg(long, value_name = "LOCATION", conflicts_with = "query")]
     pub(crate) iceberg: Option<String>,
     /// Only the rows appended to that table since it was last exported into this one
-    #[arg(long, requires = "iceberg")]
+    #[arg(long, requires = "iceberg", conflicts_with_all = ["inputs", "query"])]
     pub(crate) only_new: bool,
     /// Reads that table's files below its directory although its metadata names another root
-    #[arg(long, requires = "iceberg")]
+    #[arg(long, requires = "iceberg", conflicts_with_all = ["inputs", "query"])]
     pub(crate) relocate: bool,
     /// The table to write [default: the dataset's name in schema main]
     #[arg(long, value_name = "NS.NAME")]
@@ -337,7 +337,7 @@ mod tests {
         let args = read(&["export", "d", "--iceberg", "/lake/t", "--only-new", "--relocate"]);
         let Some(Command::Export(export)) = args.command else { panic!("not an export") };
         assert_eq!((export.iceberg.as_deref(), export.only_new, export.relocate), (Some("/lake/t"), true, true));
-        assert!(refusal(&["export", "d", "i", "--only-new"]).contains("--iceberg"));
+        assert!(refusal(&["export", "d", "i", "--only-new"]).contains("--only-new"));
         assert!(refusal(&["export", "d", "i", "--iceberg", "/lake/t"]).contains("cannot be used"));
         assert!(refusal(&["export", "d", "--query", "select 1", "--iceberg", "t"]).contains("cannot be used"));
 

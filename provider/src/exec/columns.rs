@@ -9,11 +9,11 @@
 //!   file    1 id int    3 renamed date  9 dropped
 //! ```
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, RecordBatch, RecordBatchOptions, StructArray};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, Field, FieldRef, Fields, Schema as ArrowSchema, SchemaRef, TimeUnit};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema as ArrowSchema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion::common::ScalarValue;
 use iceberg::spec::Schema;
@@ -21,24 +21,34 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::RowNumber;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
 
+use super::adapt::{Adapt, Between, Refused, hint};
 use super::footer::Footer;
 use super::numbers::{Inherited, Numbered};
 use crate::error::{Code, Error, Result};
-use crate::predicate::Value;
-use crate::scan::{MetadataColumn, Task, primitive, to_scalar};
+use crate::scan::MetadataColumn;
 use crate::schema::field_id;
+
+/// The root column of a file that a table column is made of, and how.
+type Source = (usize, std::result::Result<Arc<Adapt>, Refused>);
 
 /// A file's columns as the Parquet reader gives them, and how each table column is made of them.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) reader: ArrowReaderMetadata,
     /// One for each table column: the root column it is made of, and how; `None` where the file doesn't have it.
-    columns: Vec<Option<(usize, Arc<Adapt>)>>,
+    columns: Vec<Option<Source>>,
 }
 
 impl Layout {
-    /// Maps the columns of a file to those of the table schema `table`, by field id.
-    pub(super) fn new(footer: &Footer, table: &SchemaRef, schema: &Schema) -> Result<Self> {
+    /// Maps the columns of a file to those of the table schema `table`, by field id. `nested` gives values to fields inside
+    /// structs that the file doesn't have.
+    pub(super) fn new(
+        footer: &Footer,
+        table: &SchemaRef,
+        schema: &Schema,
+        nested: &HashMap<i32, ScalarValue>,
+    ) -> Result<Self> {
+        let between = Between { schema, nested, by_place: footer.by_place };
         let corrupt = |e: parquet::errors::ParquetError| {
             Error::new(Code::DataFileCorrupt, "the data file's schema cannot be read").source(e)
         };
@@ -64,10 +74,9 @@ impl Layout {
 
         let mut columns = Vec::with_capacity(roots.len());
         for (field, root) in table.fields().iter().zip(roots) {
-            columns.push(match root.and_then(|root| Some((root, hinted.fields().get(root)?))) {
-                Some((root, stored)) => Some((root, Arc::new(Adapt::new(stored, field, schema)?))),
-                None => None,
-            });
+            let stored = root.and_then(|root| Some((root, hinted.fields().get(root)?)));
+            // Refused only where it is asked for: other columns can be read.
+            columns.push(stored.map(|(root, stored)| (root, Adapt::new(stored, field, &between).map(Arc::new))));
         }
         Ok(Layout { reader, columns })
     }
@@ -100,8 +109,11 @@ impl Layout {
         let mut slots = Vec::with_capacity(wanted.len());
         for at in wanted {
             let field = table.field(*at);
-            let column = self.columns.get(*at).and_then(|column| column.as_ref());
-            let stored = column.map(|(root, adapt)| (roots.partition_point(|r| r < root), Arc::clone(adapt)));
+            let stored = match self.columns.get(*at).and_then(|column| column.as_ref()) {
+                Some((root, Ok(adapt))) => Some((roots.partition_point(|r| r < root), Arc::clone(adapt))),
+                Some((_, Err(refused))) => return Err(refused.error()),
+                None => None,
+            };
             slots.push(match (MetadataColumn::of(field).filter(|column| column.by_row()), stored) {
                 (Some(MetadataColumn::Pos), _) => Slot::Inherited(None, Inherited::Position),
                 (Some(column), stored) => Slot::Inherited(stored, Inherited::of(column, &absent(field)?)),
@@ -166,205 +178,8 @@ impl Reshape {
     }
 }
 
-/// The value of a column that the file doesn't have. Iceberg specification, "Column Projection": the partition's value,
-/// then the column's initial default, then null.
-pub(super) fn absent(field: i32, task: &Task, schema: &Schema) -> Option<Value> {
-    let column = primitive(schema, field)?;
-    match MetadataColumn::with_id(field) {
-        Some(MetadataColumn::File) => return Some(Value::String(task.file_path().to_owned())),
-        Some(MetadataColumn::SpecId) => return Some(Value::Long(i64::from(task.spec_id()))),
-        _ => {}
-    }
-    if let Some(value) = task.constant(field, column) {
-        return value;
-    }
-    let default = schema.field_by_id(field)?.initial_default.as_ref()?;
-    Value::from_literal(&default.as_primitive_literal()?, column)
-}
-
-/// The same, as a scalar of the column's Arrow type. A required column must have a value.
-pub(super) fn constant(field: &Field, task: &Task, schema: &Schema) -> Result<ScalarValue> {
-    let id = field_id(field).unwrap_or_default();
-    if let Some(column) = MetadataColumn::with_id(id) {
-        let value = task.metadata(column, field.data_type())?;
-        return value.map_or_else(|| null(field.data_type()), Ok);
-    }
-    let missing = || {
-        Error::new(Code::DataFileCorrupt, "a data file lacks a required column")
-            .with("column", field.name())
-            .with("file", &task.object.location)
-    };
-    match absent(id, task, schema) {
-        Some(value) => to_scalar(&value, field.data_type()).ok_or_else(missing),
-        None if !field.is_nullable() => Err(missing()),
-        None => null(field.data_type()),
-    }
-}
-
-fn null(data_type: &DataType) -> Result<ScalarValue> {
-    ScalarValue::try_new_null(data_type).map_err(|e| Error::new(Code::Internal, e.to_string()))
-}
-
 fn is_int96(footer: &Footer, root: usize) -> bool {
     let schema = footer.metadata.file_metadata().schema_descr();
     let leaf = schema.columns().iter().enumerate().find(|(leaf, _)| schema.get_column_root_idx(*leaf) == root);
     leaf.is_some_and(|(_, column)| column.physical_type() == parquet::basic::Type::INT96)
-}
-
-/// The type that the Parquet reader should decode a stored column to, so that no cast is left where none is needed:
-/// views for strings and binary, the table's zone and unit for timestamps.
-fn hint(stored: &Field, table: &Field) -> Field {
-    let hinted = hint_type(stored.data_type(), table.data_type());
-    stored.clone().with_data_type(hinted)
-}
-
-fn hint_type(stored: &DataType, table: &DataType) -> DataType {
-    use DataType::{Binary, BinaryView, LargeBinary, LargeUtf8, List, Map, Struct, Timestamp, Utf8, Utf8View};
-    match (stored, table) {
-        (Utf8, Utf8View | LargeUtf8) | (Binary, BinaryView | LargeBinary | Utf8View) => table.clone(),
-        (Timestamp(from, _), Timestamp(to, Some(_))) if from == to => table.clone(),
-        (Struct(fields), Struct(wanted)) => {
-            let hinted = fields.iter().map(|field| match by_id(wanted, field_id(field)) {
-                Some((_, table)) => hint(field, table),
-                None => field.as_ref().clone(),
-            });
-            Struct(hinted.collect())
-        }
-        (List(element), List(wanted)) => List(Arc::new(hint(element, wanted))),
-        (Map(entries, sorted), Map(wanted, _)) => {
-            let (Struct(stored), Struct(table)) = (entries.data_type(), wanted.data_type()) else {
-                return Map(Arc::clone(entries), *sorted);
-            };
-            // Key and value are matched by place: other writers' maps may lack ids on them.
-            let hinted: Fields = stored.iter().zip(table).map(|(stored, table)| hint(stored, table)).collect();
-            Map(Arc::new(entries.as_ref().clone().with_data_type(Struct(hinted))), *sorted)
-        }
-        _ => stored.clone(),
-    }
-}
-
-fn by_id(fields: &Fields, id: Option<i32>) -> Option<(usize, &FieldRef)> {
-    let id = id?;
-    fields.iter().enumerate().find(|(_, field)| field_id(field) == Some(id))
-}
-
-/// How an array of a stored type becomes one of the table's type.
-#[derive(Debug)]
-enum Adapt {
-    Same,
-    Cast(DataType),
-    Struct(Fields, Vec<Child>),
-    List(FieldRef, Box<Adapt>),
-    Map { entries: FieldRef, sorted: bool, fields: Fields, key: Box<Adapt>, value: Box<Adapt> },
-}
-
-#[derive(Debug)]
-enum Child {
-    Stored(usize, Adapt),
-    Absent(ScalarValue),
-}
-
-impl Adapt {
-    fn new(stored: &Field, table: &Field, schema: &Schema) -> Result<Self> {
-        use DataType::{List, Map, Struct};
-        let refused = || {
-            Error::new(Code::DataFileCorrupt, "a column is stored as a type that the table's type can't be read from")
-                .with("column", table.name())
-                .with("stored", stored.data_type())
-                .with("table", table.data_type())
-        };
-        match (stored.data_type(), table.data_type()) {
-            (from, to) if from == to => Ok(Adapt::Same),
-            (Struct(from), Struct(to)) => {
-                let children = to.iter().map(|field| match by_id(from, field_id(field)) {
-                    Some((at, stored)) => Ok(Child::Stored(at, Adapt::new(stored, field, schema)?)),
-                    None => Ok(Child::Absent(nested_default(field, schema)?)),
-                });
-                Ok(Adapt::Struct(to.clone(), children.collect::<Result<_>>()?))
-            }
-            (List(from), List(to)) => Ok(Adapt::List(Arc::clone(to), Box::new(Adapt::new(from, to, schema)?))),
-            (Map(from, _), Map(entries, sorted)) => {
-                let (Struct(from), Struct(fields)) = (from.data_type(), entries.data_type()) else {
-                    return Err(refused());
-                };
-                let ([from_key, from_value], [key, value]) = (from.as_ref(), fields.as_ref()) else {
-                    return Err(refused());
-                };
-                Ok(Adapt::Map {
-                    entries: Arc::clone(entries),
-                    sorted: *sorted,
-                    fields: fields.clone(),
-                    key: Box::new(Adapt::new(from_key, key, schema)?),
-                    value: Box::new(Adapt::new(from_value, value, schema)?),
-                })
-            }
-            (from, to) if castable(from, to) => Ok(Adapt::Cast(to.clone())),
-            _ => Err(refused()),
-        }
-    }
-
-    fn apply(&self, array: &ArrayRef) -> Result<ArrayRef, ArrowError> {
-        match self {
-            Adapt::Same => Ok(Arc::clone(array)),
-            Adapt::Cast(to) => cast_with_options(array, to, &CastOptions { safe: false, ..CastOptions::default() }),
-            Adapt::Struct(fields, children) => {
-                let stored = array.as_struct();
-                let children = children.iter().map(|child| match child {
-                    Child::Stored(at, adapt) => adapt.apply(stored.column(*at)),
-                    Child::Absent(value) => {
-                        value.to_array_of_size(stored.len()).map_err(|e| ArrowError::ExternalError(Box::new(e)))
-                    }
-                });
-                let children = children.collect::<Result<_, _>>()?;
-                let nulls = stored.nulls().cloned();
-                Ok(Arc::new(StructArray::try_new_with_length(fields.clone(), children, nulls, stored.len())?))
-            }
-            Adapt::List(element, adapt) => {
-                let stored: &ListArray = array.as_list();
-                let values = adapt.apply(stored.values())?;
-                let (offsets, nulls) = (stored.offsets().clone(), stored.nulls().cloned());
-                Ok(Arc::new(ListArray::try_new(Arc::clone(element), offsets, values, nulls)?))
-            }
-            Adapt::Map { entries, sorted, fields, key, value } => {
-                let stored = array.as_map();
-                let columns = vec![key.apply(stored.keys())?, value.apply(stored.values())?];
-                let pairs = StructArray::try_new(fields.clone(), columns, None)?;
-                let (offsets, nulls) = (stored.offsets().clone(), stored.nulls().cloned());
-                Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, nulls, *sorted)?))
-            }
-        }
-    }
-}
-
-/// Promotions of the Iceberg specification ("Schema Evolution"), and other encodings of the same values. Each keeps every
-/// value; what could lose one isn't here.
-fn castable(from: &DataType, to: &DataType) -> bool {
-    use DataType::{
-        Binary, BinaryView, Date32, Decimal128, FixedSizeBinary, Float32, Float64, Int8, Int16, Int32, Int64,
-        LargeBinary, LargeUtf8, Timestamp, Utf8, Utf8View,
-    };
-    match (from, to) {
-        (Int8 | Int16, Int32 | Int64) | (Int32, Int64) | (Float32, Float64) => true,
-        (Decimal128(p, s), Decimal128(wider, scale)) => s == scale && p <= wider,
-        (Date32, Timestamp(_, None)) => true,
-        (Utf8 | LargeUtf8, Utf8View) | (LargeUtf8, Utf8) => true,
-        (Binary | LargeBinary | FixedSizeBinary(_), BinaryView) | (Binary | FixedSizeBinary(_), LargeBinary) => true,
-        (Timestamp(TimeUnit::Millisecond, _), Timestamp(TimeUnit::Microsecond, _)) => true,
-        (Timestamp(from, _), Timestamp(to, None)) => from == to,
-        _ => false,
-    }
-}
-
-/// The default of a field that was added inside a column after the file was written.
-fn nested_default(field: &Field, schema: &Schema) -> Result<ScalarValue> {
-    let value = field_id(field).and_then(|id| {
-        let default = schema.field_by_id(id)?.initial_default.as_ref()?;
-        Value::from_literal(&default.as_primitive_literal()?, primitive(schema, id)?)
-    });
-    match value {
-        Some(value) => to_scalar(&value, field.data_type()).ok_or_else(|| {
-            Error::new(Code::MetadataCorrupt, "a default does not fit its column's type").with("column", field.name())
-        }),
-        None => null(field.data_type()),
-    }
 }

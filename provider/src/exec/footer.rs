@@ -21,6 +21,7 @@ use parquet::file::metadata::{FooterTail, PageIndexPolicy, ParquetMetaData, Parq
 use tokio::sync::OnceCell;
 
 use super::columns::Layout;
+use super::names::{Naming, has_ids, with_plain_text};
 use super::reader::{FileIo, Tail};
 use crate::error::{Code, Error, Result};
 use crate::scan::{Object, Role};
@@ -37,13 +38,21 @@ pub(super) struct Footer {
     roots: HashMap<i32, usize>,
     /// The leaf of each root column that is one leaf and not repeated.
     leaves: Vec<Option<usize>>,
+    /// No column has a field id, at any depth.
+    nameless: bool,
+    /// The ids are the columns' places.
+    pub(super) by_place: bool,
+    /// Bytes of the file, whatever the manifest says.
+    pub(super) file_size: u64,
     /// The adaption to the table schema that was asked for last.
     layout: Mutex<Option<(SchemaRef, Arc<Layout>)>>,
     size: usize,
 }
 
 impl Footer {
-    fn new(metadata: ParquetMetaData, object: &Object) -> Result<Self> {
+    fn new(metadata: ParquetMetaData, object: &Object, file_size: u64) -> Result<Self> {
+        let metadata =
+            with_plain_text(metadata).map_err(|e| object.corrupt("the file's schema is not sound").source(e))?;
         let schema = metadata.file_metadata().schema_descr();
         let fields = schema.root_schema().get_fields();
         let mut roots = HashMap::with_capacity(fields.len());
@@ -54,11 +63,7 @@ impl Footer {
                 return Err(object.corrupt(what).with("id", info.id()));
             }
         }
-        if roots.is_empty() && !fields.is_empty() && object.role == Role::Data {
-            return Err(Error::new(Code::NotSupported, "data files without field ids cannot be read yet")
-                .with("file", &object.location)
-                .help("rewrite the file with a writer that knows Iceberg"));
-        }
+        let nameless = !fields.iter().any(|field| has_ids(field));
         let mut leaves = vec![None; fields.len()];
         for leaf in 0..schema.num_columns() {
             let root = schema.get_column_root_idx(leaf);
@@ -68,7 +73,15 @@ impl Footer {
         }
         // The layout is filled in later; it is some hundred bytes a column.
         let size = metadata.memory_size() + fields.len() * 512;
-        Ok(Footer { metadata: Arc::new(metadata), roots, leaves, layout: Mutex::new(None), size })
+        let metadata = Arc::new(metadata);
+        Ok(Footer { metadata, roots, leaves, nameless, by_place: false, file_size, layout: Mutex::new(None), size })
+    }
+
+    /// The footer of a file without field ids, with those that `naming` gives.
+    fn named(&self, naming: &Naming, object: &Object) -> Result<Self> {
+        let metadata = naming.apply(&self.metadata).map_err(|e| e.with("file", &object.location))?;
+        let by_place = matches!(naming, Naming::ByPlace);
+        Ok(Footer { by_place, ..Footer::new(metadata, object, self.file_size)? })
     }
 
     /// The root column that holds a top-level field.
@@ -81,8 +94,16 @@ impl Footer {
         self.leaves.get(self.root(field)?).copied().flatten()
     }
 
-    /// The adaption of the file's columns to a table schema; the last one is kept.
-    pub(super) fn layout(&self, table: &SchemaRef, make: impl FnOnce() -> Result<Layout>) -> Result<Arc<Layout>> {
+    /// The adaption of the file's columns to a table schema; the last one that depends on nothing else (`keep`) is kept.
+    pub(super) fn layout(
+        &self,
+        table: &SchemaRef,
+        keep: bool,
+        make: impl FnOnce() -> Result<Layout>,
+    ) -> Result<Arc<Layout>> {
+        if !keep {
+            return make().map(Arc::new);
+        }
         if let Some((schema, layout)) = &*self.layout.lock()
             && (Arc::ptr_eq(schema, table) || schema == table)
         {
@@ -128,17 +149,34 @@ impl FileMetadata for Bloom {
 /// The process's footers and bloom filters, and what else was made of a table's files.
 pub(super) struct Footers {
     cache: Arc<dyn FileMetadataCache>,
+    naming: Naming,
     /// Footers being read now: pieces of one file share the request.
     loading: Mutex<HashMap<Path, Weak<OnceCell<Arc<Footer>>>>>,
 }
 
 impl Footers {
-    pub(super) fn new(cache: Arc<dyn FileMetadataCache>) -> Self {
-        Footers { cache, loading: Mutex::new(HashMap::new()) }
+    pub(super) fn new(cache: Arc<dyn FileMetadataCache>, naming: Naming) -> Self {
+        Footers { cache, naming, loading: Mutex::new(HashMap::new()) }
     }
 
     /// The footer of a file. What was read beyond it stays in `io`.
     pub(super) async fn load(&self, object: &Object, io: &mut FileIo) -> Result<Arc<Footer>> {
+        let footer = self.load_plain(object, io).await?;
+        io.resize(footer.file_size);
+        if object.role != Role::Data || !footer.nameless {
+            return Ok(footer);
+        }
+        let part = self.naming.part();
+        if let Some(named) = self.remembered::<Footer>(object, &part) {
+            return Ok(named);
+        }
+        let named = Arc::new(footer.named(&self.naming, object)?);
+        self.remember(object, &part, Arc::clone(&named) as _);
+        Ok(named)
+    }
+
+    /// The footer as the file has it.
+    async fn load_plain(&self, object: &Object, io: &mut FileIo) -> Result<Arc<Footer>> {
         let key = key(object, "");
         if let Some(footer) = self.cached(&key, object) {
             return Ok(footer);
@@ -146,9 +184,9 @@ impl Footers {
         let cell = self.flight(&key);
         let mut tail = None;
         let read = async {
-            let (metadata, rest) = read(object, io).await?;
+            let (metadata, rest, size) = find(object, io).await?;
             tail = Some(rest);
-            let footer = Arc::new(Footer::new(metadata, object)?);
+            let footer = Arc::new(Footer::new(metadata, object, size)?);
             self.cache.put(&key, entry(&key, object, Arc::clone(&footer) as _));
             Ok::<_, Error>(footer)
         };
@@ -247,9 +285,27 @@ fn entry(key: &Path, object: &Object, file_metadata: Arc<dyn FileMetadata>) -> C
     CachedFileMetadataEntry::new(meta, file_metadata)
 }
 
-/// Reads footer and page index; the first request usually holds both.
-async fn read(object: &Object, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
-    let size = object.size;
+/// Reads footer and page index, and tells the file's size. Some writers record a wrong one: where the footer isn't at the
+/// end of the recorded size, the store is asked for the real one.
+async fn find(object: &Object, io: &mut FileIo) -> Result<(ParquetMetaData, Tail, u64)> {
+    let stated = object.size;
+    let error = match read(object, io, stated).await {
+        Ok((metadata, tail)) => return Ok((metadata, tail, stated)),
+        Err(error) => error,
+    };
+    match io.real_size().await {
+        Some(size) if size != stated => {
+            io.resize(size);
+            // What is wrong with a file is said of the whole of it.
+            let (metadata, tail) = read(object, io, size).await?;
+            Ok((metadata, tail, size))
+        }
+        _ => Err(error),
+    }
+}
+
+/// Reads footer and page index of a file of `size` bytes; the first request usually holds both.
+async fn read(object: &Object, io: &FileIo, size: u64) -> Result<(ParquetMetaData, Tail)> {
     let mut decoder = ParquetMetaDataPushDecoder::try_new(size)
         .map_err(|e| io.parquet(e))?
         .with_page_index_policy(PageIndexPolicy::Optional);
@@ -260,7 +316,7 @@ async fn read(object: &Object, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
         let bytes = io.fetch(&ranges).await?;
         if tail.is_none() {
             let first = bytes.first().cloned().unwrap_or_default();
-            check(&first, object, io)?;
+            check(&first, size, object, io)?;
             tail = Some(Tail { start, bytes: first });
         }
         decoder.push_ranges(ranges, bytes).map_err(|e| io.parquet(e))?;
@@ -276,11 +332,11 @@ async fn read(object: &Object, io: &FileIo) -> Result<(ParquetMetaData, Tail)> {
 }
 
 /// The last eight bytes must be a length that fits the file, and the magic: the decoder takes the length on trust.
-fn check(tail: &[u8], object: &Object, io: &FileIo) -> Result<()> {
+fn check(tail: &[u8], size: u64, object: &Object, io: &FileIo) -> Result<()> {
     let short = || io.corrupt(format!("the {} is too short to be Parquet", object.noun()));
     let last = tail.last_chunk::<8>().ok_or_else(short)?;
     let footer = FooterTail::try_from(*last).map_err(|e| io.parquet(e))?;
-    match footer.metadata_length() as u64 + 8 <= object.size {
+    match footer.metadata_length() as u64 + 8 <= size {
         true => Ok(()),
         false => Err(io.corrupt(format!("the {}'s footer is longer than the file", object.noun()))),
     }

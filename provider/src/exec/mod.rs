@@ -4,12 +4,15 @@
 //! Parquet, and everything between a file and its batches is done here, with the table's rules: columns by field id, rows
 //! pruned by evaluators that know null and NaN, every request counted.
 
+mod absent;
+mod adapt;
 mod columns;
 mod deletes;
 mod filter;
 mod first;
 mod footer;
 mod moving;
+mod names;
 mod numbers;
 mod opener;
 mod prune;
@@ -23,21 +26,26 @@ mod tests;
 
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use datafusion::catalog::Session;
 use datafusion::common::DFSchema;
 use datafusion::datasource::physical_plan::FileScanConfigBuilder;
 use datafusion::datasource::source::DataSourceExec;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{LexOrdering, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 
 use tracing::Instrument;
 
 use crate::error::{Code, Error, Result};
-use crate::scan::{self, Request, ScanReport, View};
+use crate::metadata::check_readable;
+use crate::scan::{self, Request, ScanReport, SortedBy, View};
+use crate::schema::field_id;
 
 use deletes::DeleteFiles;
 use footer::Footers;
+use names::Naming;
 use report::Scan;
 use source::{IcebergSource, file_groups};
 
@@ -50,6 +58,9 @@ pub async fn scan(
     filters: &[Expr],
     limit: Option<usize>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
+    let fields = view.arrow.fields().iter().enumerate();
+    let wanted = fields.filter(|(at, _)| projection.is_none_or(|projection| projection.contains(at)));
+    check_readable(&view.metadata, wanted.filter_map(|(_, field)| field_id(field)))?;
     let filters = physical(view, state, filters)?;
     let request = Request {
         filters: &filters,
@@ -66,6 +77,9 @@ pub async fn scan(
     );
     let mut plan = scan::plan(view, &request).instrument(span.clone()).await?;
     span.record("files", plan.ledger.files.kept()).record("files_skipped", plan.ledger.files.skipped_total());
+    // Rows of several files follow each other in a group, and are in no order then.
+    let alone = plan.groups.iter().all(|group| group.len() <= 1);
+    let order = if alone { ordering(view, &scan::attested(view, &plan.tasks)) } else { None };
     let groups = file_groups(std::mem::take(&mut plan.groups));
     let statistics = plan.statistics.clone();
     // Files name their own stores; the node's URL is for display and must be one that the runtime knows.
@@ -73,17 +87,29 @@ pub async fn scan(
         Some(task) => task.object.located.url.clone(),
         None => view.env.stores.resolve(&view.metadata_location)?.url,
     };
-    let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache());
+    let naming = Naming::of(&view.metadata);
+    let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache(), naming);
     let deletes = DeleteFiles::new(view, &plan, &state.runtime_env().memory_pool)?;
     let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers, deletes)));
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_file_groups(groups)
         .with_statistics(statistics)
         .with_limit(limit.filter(|_| filters.is_empty()))
+        .with_output_ordering(order.into_iter().collect())
         .with_projection_indices(projection.cloned())
         .map_err(|e| Error::new(Code::Internal, "the projection does not fit the table").source(e))?
         .build();
     Ok(DataSourceExec::from_data_source(config))
+}
+
+/// An order of the view's columns as the engine writes it; `None` for none.
+fn ordering(view: &View, sorted: &[SortedBy]) -> Option<LexOrdering> {
+    let key = |by: &SortedBy| {
+        let column = Column::new(view.arrow.field(by.column).name(), by.column);
+        let options = SortOptions { descending: by.descending, nulls_first: by.nulls_first };
+        PhysicalSortExpr::new(Arc::new(column), options)
+    };
+    LexOrdering::new(sorted.iter().map(key))
 }
 
 /// The filters as physical expressions over the view's columns. One that can't be made is left out: filters only prune

@@ -30,7 +30,8 @@ use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
 use parquet::arrow::async_reader::ParquetRecordBatchStream;
 
-use super::columns::{Layout, Reshape, constant};
+use super::absent::{constant, nested_constants};
+use super::columns::{Layout, Reshape};
 use super::deletes::{Live, Removal, Removing, numbered};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
 use super::footer::Footer;
@@ -202,9 +203,12 @@ impl Reading {
             false => (&self.scan.view.arrow, &self.scan.view.schema),
             true => (&self.scan.deletes.keys.table, &self.scan.deletes.keys.schema),
         };
-        let layout = footer.layout(table, || Layout::new(&footer, table, schema)).map_err(external)?;
+        let nested = nested_constants(task, table, schema).map_err(external)?;
+        let layout = footer.layout(table, nested.is_empty(), || Layout::new(&footer, table, schema, &nested));
+        let layout = layout.map_err(|e| external(e.with("file", &task.object.location)))?;
         let absent = |field: &Field| constant(field, task, schema);
-        let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(external);
+        let of_file = |e: Error| external(e.with("file", &task.object.location));
+        let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(of_file);
 
         let selection = live.rows.as_ref().unwrap_or(&live.selection);
         let conditions = open.into_iter().chain(self.moving.tests()).collect();

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use iceberg::spec::Schema;
 use parquet::bloom_filter::Sbbf;
 
-use super::columns::absent;
+use super::absent;
 use super::footer::{Footer, Footers};
 use super::reader::FileIo;
 use super::stored::Stored;
@@ -60,7 +60,7 @@ impl<'a> FileFacts<'a> {
                 return Column::Opaque;
             };
             if footer.root(field).is_none() && is_top_level(schema, field) {
-                return Column::Absent(absent(field, task, schema));
+                return absent::value(field, task, schema).map_or(Column::Opaque, Column::Absent);
             }
             let stored = footer.leaf(field).and_then(|leaf| Stored::new(&footer.metadata, leaf, table));
             stored.map_or(Column::Opaque, Column::Stored)
@@ -95,11 +95,18 @@ impl<'a> FileFacts<'a> {
         tally: &mut Tally,
     ) -> Vec<usize> {
         let owned = (0..self.footer.metadata.num_row_groups())
-            .filter(|group| range.is_none_or(|range| range.contains(&self.start(*group))))
+            .filter(|group| range.is_none_or(|range| self.owns(range, *group)))
             .collect();
         tally.keep(owned, Reason::Statistics, |group| {
             predicates.iter().all(|predicate| predicate.may_match(&|field| self.of_group(*group, field)))
         })
+    }
+
+    /// Whether the piece of the file at `range` reads a row group. The last piece reads to the end of the file, which may be
+    /// later than the manifest says.
+    fn owns(&self, range: &Range<u64>, group: usize) -> bool {
+        let start = self.start(group);
+        range.start <= start && (start < range.end || range.end >= self.task.bytes())
     }
 
     /// Where a row group starts in the file: what decides which piece of a file owns it.

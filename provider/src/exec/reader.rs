@@ -55,6 +55,8 @@ impl Tail {
 pub(super) struct FileIo {
     object: Arc<Object>,
     local: bool,
+    /// Bytes of the file: as the manifest has it, until the file says otherwise.
+    size: u64,
     shared: Shared,
     tail: Option<Tail>,
 }
@@ -62,11 +64,23 @@ pub(super) struct FileIo {
 impl FileIo {
     pub(super) fn new(object: Arc<Object>, shared: Shared) -> Self {
         let local = object.located.url.as_str().starts_with("file:");
-        FileIo { object, local, shared, tail: None }
+        FileIo { size: object.size, object, local, shared, tail: None }
     }
 
     pub(super) fn keep_tail(&mut self, tail: Option<Tail>) {
         self.tail = tail;
+    }
+
+    /// The file has another size than the manifest says.
+    pub(super) fn resize(&mut self, size: u64) {
+        self.size = size;
+    }
+
+    /// The file's size, if the store tells; counted as a request.
+    pub(super) async fn real_size(&self) -> Option<u64> {
+        self.shared.lock().ledger.requests += 1;
+        let Located { store, path, .. } = &self.object.located;
+        store.head(path).await.ok().map(|meta| meta.size)
     }
 
     /// Bytes that cost about as much as a request.
@@ -96,7 +110,7 @@ impl FileIo {
             return Ok(Vec::new());
         }
         let requests = coalesce(ranges, self.gap());
-        if requests.iter().any(|range| range.end > self.object.size) {
+        if requests.iter().any(|range| range.end > self.size) {
             return Err(self.corrupt("the file's metadata points past its end"));
         }
         {
@@ -153,8 +167,7 @@ impl FileIo {
             return self.corrupt(format!("a {} of the table is missing", self.object.noun())).source(error);
         }
         // Stores answer a range past the end each in their own words.
-        let Located { store, path, .. } = &self.object.located;
-        if store.head(path).await.is_ok_and(|meta| meta.size < self.object.size) {
+        if self.real_size().await.is_some_and(|size| size < self.size) {
             return self.corrupt("the file is shorter than its metadata says").source(error);
         }
         storage::error(&self.object.location, error)

@@ -193,7 +193,8 @@ impl FileSource for IcebergSource {
         _ordering: Option<LexOrdering>,
         config: &FileScanConfig,
     ) -> Result<Option<FileScanConfig>> {
-        if config.file_groups.len() >= target_partitions {
+        // Files dealt anew may follow each other in a group, and an order was promised.
+        if config.file_groups.len() >= target_partitions || !config.output_ordering.is_empty() {
             return Ok(None);
         }
         let groups = balance(&self.scan.plan.tasks, target_partitions);

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use serde_json::Value as Json;
 
 use super::avro::{self, Meta, Type};
+use super::carry_manifest::carry;
 use super::ids;
 
 /// What the header of a manifest says.
@@ -59,7 +60,15 @@ impl Layouts {
 }
 
 impl Layout {
+    /// Reads a header as it is; where something in it is in the way, without that.
     fn read(meta: &Meta) -> Result<Layout, String> {
+        Layout::parse(meta).or_else(|refused| {
+            let mut carried = meta.clone();
+            carry(&mut carried).and_then(|()| Layout::parse(&carried)).map_err(|_| refused)
+        })
+    }
+
+    fn parse(meta: &Meta) -> Result<Layout, String> {
         let mut all: HashMap<String, Vec<u8>> = meta.clone().into_iter().collect();
         if let Some(spec) = all.get_mut("partition-spec") {
             *spec = with_field_ids(spec)?;
@@ -68,6 +77,10 @@ impl Layout {
         let partition = read.partition_spec.partition_type(&read.schema).map_err(|e| e.to_string())?;
         let mut tuple = Vec::new();
         for (field, of) in partition.fields().iter().zip(read.partition_spec.fields()) {
+            if of.transform == Transform::Unknown {
+                // The library says that its values are text; they are what the writer says.
+                return Err(format!("the transform of its partition field `{}` is not known", field.name));
+            }
             let ty = field.field_type.as_primitive_type();
             let ty = ty.ok_or_else(|| format!("its partition field `{}` has no primitive type", field.name))?;
             let (name, void) = (field.name.clone(), of.transform == Transform::Void);

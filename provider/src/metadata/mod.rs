@@ -9,6 +9,8 @@
 mod agreement;
 mod avro;
 mod cache;
+mod carry;
+mod carry_manifest;
 mod ids;
 mod layout;
 mod list;
@@ -31,6 +33,7 @@ use object_store::ObjectStoreExt;
 use crate::error::Result;
 use crate::storage::Stores;
 
+pub use carry::{check_readable, check_writable};
 pub use list::{List, Summaries};
 pub use manifest::Manifest;
 pub use manifests::Manifests;

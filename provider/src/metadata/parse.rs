@@ -1,13 +1,16 @@
 //! What does a metadata file say, and if it can't be read, why exactly?
 //!
-//! The format library tries each format version in turn and reports that none fits. Where it fails, the JSON is looked
-//! at again for what it is that does not fit: a version, a type, a transform, a missing key.
+//! The format library tries each format version in turn and reports that none fits. Where it fails, what is not known is
+//! carried ([`super::carry`]) if it can be; else the JSON is looked at again for what it is that does not fit: a version,
+//! a missing key. Where it says nothing, though it left something out, that is found too: a default that it can't read.
 
 use std::io::Read;
 
 use iceberg::spec::{NestedField, PartitionSpec, Schema, SortOrder, TableMetadata};
+use serde::Deserialize;
 use serde_json::Value as Json;
 
+use super::carry::{carry, is_known_type};
 use crate::error::{Code, Error, Result};
 
 /// The newest format version that can be read (table specification, "Format versioning").
@@ -19,9 +22,8 @@ const DECODED_LIMIT: u64 = 1 << 30;
 /// Parses a metadata file, compressed with gzip or not; `location` is for messages only.
 ///
 /// # Errors
-/// `metadata_version_unsupported` for a newer format version, `unsupported_type` for a column of a type that is not
-/// known, `not_supported` for encrypted tables, transforms of several columns and snapshots without a manifest list,
-/// `metadata_corrupt` for anything else that cannot be read.
+/// `metadata_version_unsupported` for a newer format version, `not_supported` for encrypted tables, defaults of types that
+/// have none yet and snapshots without a manifest list, `metadata_corrupt` for anything else that cannot be read.
 pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
     let decoded;
     let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -30,7 +32,15 @@ pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
     } else {
         bytes
     };
-    let metadata = serde_json::from_slice::<TableMetadata>(bytes).map_err(|e| diagnose(location, bytes, &e))?;
+    let mentions = |key: &str| std::str::from_utf8(bytes).is_ok_and(|text| text.contains(key));
+    let metadata = match serde_json::from_slice::<TableMetadata>(bytes) {
+        // A transform of several columns would be taken for one of the first.
+        Ok(metadata) if !mentions("\"source-ids\"") => metadata,
+        outcome => carried(location, bytes, outcome)?,
+    };
+    if mentions("\"initial-default\"") {
+        check_defaults(location, bytes, &metadata)?;
+    }
     let encrypted = metadata.encryption_keys_iter().next().is_some()
         || metadata.properties().contains_key("encryption.key-id")
         || metadata.snapshots().any(|snapshot| snapshot.encryption_key_id().is_some());
@@ -56,21 +66,72 @@ fn corrupt(location: &str, reason: impl std::fmt::Display) -> Error {
         .with("reason", reason)
 }
 
-/// Finds what is wrong with a file that did not parse; `error` is what the format library said.
-fn diagnose(location: &str, bytes: &[u8], error: &serde_json::Error) -> Error {
-    let json: Json = match serde_json::from_slice(bytes) {
-        Ok(json) => json,
-        Err(e) if bytes.is_empty() => return corrupt(location, "it is empty").source(e),
-        Err(e) => {
-            let what = if e.is_eof() { "it ends in the middle".to_owned() } else { format!("it is not JSON: {e}") };
-            let at = format!("line {}, column {} of {} bytes", e.line(), e.column(), bytes.len());
-            return corrupt(location, what).with("at", at).source(e);
-        }
+/// The metadata with what is not known carried; `outcome` is what the format library said of the file as it is.
+fn carried(
+    location: &str,
+    bytes: &[u8],
+    outcome: std::result::Result<TableMetadata, serde_json::Error>,
+) -> Result<TableMetadata> {
+    let mut json: Json = serde_json::from_slice(bytes).map_err(|e| not_json(location, bytes, e))?;
+    let outcome = if carry(&mut json) { TableMetadata::deserialize(&json) } else { outcome };
+    outcome.map_err(|e| diagnose(location, &json, &e))
+}
+
+/// The format library takes a default that it can't read for none.
+fn check_defaults(location: &str, bytes: &[u8], metadata: &TableMetadata) -> Result<()> {
+    let json: Json = serde_json::from_slice(bytes).map_err(|e| not_json(location, bytes, e))?;
+    let read = |schema: &Json, id: i64| {
+        let schema = match schema.get("schema-id").and_then(Json::as_i64) {
+            Some(id) => metadata.schemas_iter().find(|schema| i64::from(schema.schema_id()) == id)?,
+            None => metadata.current_schema(),
+        };
+        schema.field_by_id(i32::try_from(id).ok()?)?.initial_default.as_ref()
     };
-    wrong_version(location, &json)
-        .or_else(|| unknown_type(location, &json))
-        .or_else(|| unsupported_shape(location, &json))
-        .or_else(|| wrong_part(location, &json))
+    for schema in list(&json, "schemas").chain(json.get("schema")) {
+        let mut fields = Vec::new();
+        with_default(schema, &mut fields);
+        for field in fields {
+            if field.get("id").and_then(Json::as_i64).and_then(|id| read(schema, id)).is_none() {
+                let part = |key: &str| field.get(key).map(Json::to_string).unwrap_or_default();
+                return Err(Error::new(Code::NotSupported, "the default value of a column cannot be read")
+                    .with("file", location)
+                    .with("column", part("name"))
+                    .with("type", part("type"))
+                    .with("default", part("initial-default")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The fields below that have a default other than null.
+fn with_default<'a>(ty: &'a Json, found: &mut Vec<&'a Json>) {
+    for field in list(ty, "fields") {
+        let known = field.get("type").is_none_or(|ty| ty.as_str().is_none_or(is_known_type));
+        if known && field.get("initial-default").is_some_and(|default| !default.is_null()) {
+            found.push(field);
+        }
+        field.get("type").into_iter().for_each(|ty| with_default(ty, found));
+    }
+    for inner in ["element", "key", "value"] {
+        ty.get(inner).into_iter().for_each(|ty| with_default(ty, found));
+    }
+}
+
+fn not_json(location: &str, bytes: &[u8], e: serde_json::Error) -> Error {
+    if bytes.is_empty() {
+        return corrupt(location, "it is empty").source(e);
+    }
+    let what = if e.is_eof() { "it ends in the middle".to_owned() } else { format!("it is not JSON: {e}") };
+    let at = format!("line {}, column {} of {} bytes", e.line(), e.column(), bytes.len());
+    corrupt(location, what).with("at", at).source(e)
+}
+
+/// Finds what is wrong with a file that did not parse; `error` is what the format library said.
+fn diagnose(location: &str, json: &Json, error: &serde_json::Error) -> Error {
+    wrong_version(location, json)
+        .or_else(|| inline_manifests(location, json))
+        .or_else(|| wrong_part(location, json))
         .unwrap_or_else(|| corrupt(location, explained(error)))
 }
 
@@ -92,75 +153,13 @@ fn list<'a>(json: &'a Json, key: &str) -> impl Iterator<Item = &'a Json> {
     json.get(key).and_then(Json::as_array).into_iter().flatten()
 }
 
-fn unknown_type(location: &str, json: &Json) -> Option<Error> {
-    let (column, ty) = list(json, "schemas").chain(json.get("schema")).find_map(|schema| unknown_in(schema, ""))?;
-    Some(
-        Error::new(Code::UnsupportedType, "the table has a column of a type that is not supported")
-            .with("file", location)
-            .with("column", column)
-            .with("type", ty),
-    )
-}
-
-/// The path and type of the first column below `ty` whose type is not known.
-// @spec V5
-fn unknown_in(ty: &Json, path: &str) -> Option<(String, String)> {
-    let nested = |child: Option<&Json>, name: &str| unknown_in(child?, &join(path, name));
-    match ty {
-        Json::String(name) if is_known_primitive(name) => None,
-        Json::String(name) => Some((path.to_owned(), name.clone())),
-        Json::Object(object) => match object.get("type").and_then(Json::as_str) {
-            Some("struct") => list(ty, "fields").find_map(|field| {
-                let name = field.get("name").and_then(Json::as_str).unwrap_or("?");
-                nested(field.get("type"), name)
-            }),
-            Some("list") => nested(object.get("element"), "element"),
-            Some("map") => nested(object.get("key"), "key").or_else(|| nested(object.get("value"), "value")),
-            Some(other) => Some((path.to_owned(), other.to_owned())),
-            None => None,
-        },
-        _ => None,
-    }
-}
-
-fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-fn is_known_primitive(name: &str) -> bool {
-    let plain = [
-        "boolean",
-        "int",
-        "long",
-        "float",
-        "double",
-        "date",
-        "time",
-        "timestamp",
-        "timestamptz",
-        "timestamp_ns",
-        "timestamptz_ns",
-        "string",
-        "uuid",
-        "binary",
-    ];
-    plain.contains(&name) || name.starts_with("decimal(") || name.starts_with("fixed[")
-}
-
-fn unsupported_shape(location: &str, json: &Json) -> Option<Error> {
-    let refused = |what: &str| Error::new(Code::NotSupported, what).with("file", location);
-    let fields = list(json, "partition-specs").chain(list(json, "sort-orders")).flat_map(|o| list(o, "fields"));
-    for field in fields.chain(list(json, "partition-spec")) {
-        if field.get("source-ids").is_some() && field.get("source-id").is_none() {
-            let transform = field.get("transform").and_then(Json::as_str).unwrap_or("?");
-            return Some(refused("transforms of several columns are not supported").with("transform", transform));
-        }
-    }
+fn inline_manifests(location: &str, json: &Json) -> Option<Error> {
     let inline = |snapshot: &&Json| snapshot.get("manifest-list").is_none() && snapshot.get("manifests").is_some();
     let snapshot = list(json, "snapshots").find(inline)?;
     let id = snapshot.get("snapshot-id").map(Json::to_string).unwrap_or_default();
     Some(
-        refused("snapshots that name their manifests without a manifest list are not supported")
+        Error::new(Code::NotSupported, "snapshots that name their manifests without a manifest list are not supported")
+            .with("file", location)
             .with("snapshot", id)
             .help(
                 "any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable",
@@ -227,7 +226,9 @@ mod tests {
     use std::io::Write;
 
     use expect_test::{Expect, expect};
+    use iceberg::spec::Transform;
 
+    use super::super::carry::{check_readable, check_writable};
     use super::*;
 
     const GOOD: &str = r#"{"format-version":3,"table-uuid":"9c12d441-03fe-4693-9a96-a0705ddf69c1","location":"memory://t",
@@ -264,18 +265,105 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_type_is_named_with_its_column() {
+    fn a_default_that_the_library_drops_is_named() {
+        let with = |ty: &str, default: &str| {
+            GOOD.replace("\"type\":\"string\"", &format!("\"type\":\"{ty}\",\"initial-default\":{default}"))
+        };
         check(
-            &GOOD.replace(
-                "\"string\"",
-                r#"{"type":"list","element-id":3,"element-required":false,"element":"variant"}"#,
-            ),
+            &with("timestamp_ns", "\"2026-06-01T00:00:00.000000001\""),
             expect![[r#"
-                error[unsupported_type]: the table has a column of a type that is not supported
+                error[not_supported]: the default value of a column cannot be read
                   file: memory://t/v1.metadata.json
-                  column: b.element
-                  type: variant"#]],
+                  column: "b"
+                  type: "timestamp_ns"
+                  default: "2026-06-01T00:00:00.000000001""#]],
         );
+        for (ty, default) in [
+            ("string", "\"x\""),
+            ("time", "\"22:31:08.123456\""),
+            ("timestamptz", "\"2026-06-01T00:00:00.5+00:00\""),
+            ("decimal(38, 2)", "\"123456789012345678901234567890123456.78\""),
+            ("uuid", "\"f79c3e09-677c-4bbd-a479-3f349cb785e7\""),
+            ("fixed[2]", "\"0aFF\""),
+            ("binary", "\"\""),
+            ("int", "null"),
+        ] {
+            parse("x", with(ty, default).as_bytes()).unwrap_or_else(|e| panic!("{ty} {default}: {e}"));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_carried_and_not_written() {
+        let of_type = |ty: &str| parse("x", GOOD.replace("\"string\"", ty).as_bytes()).unwrap();
+        let list = of_type(r#"{"type":"list","element-id":3,"element-required":false,"element":"variant"}"#);
+        let refused = check_readable(&list, [1, 2]).unwrap_err();
+        assert_eq!(refused.code(), Code::UnsupportedType);
+        assert!(refused.to_string().contains("column: b\n") && refused.to_string().contains("variant"), "{refused}");
+        check_readable(&list, [1]).unwrap();
+        let written = check_writable(&list).unwrap_err();
+        assert!(written.to_string().contains("its column `b` is of type variant"), "{written}");
+        for ty in ["\"geometry\"", "\"geography(srid:4326, vincenty)\"", "\"unknown\""] {
+            let metadata = of_type(ty);
+            check_readable(&metadata, [1, 2]).unwrap();
+            check_writable(&metadata).unwrap_err();
+        }
+        check_writable(&parse("x", GOOD.as_bytes()).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn transforms_that_are_not_known_are_carried() {
+        let with = |field: &str| {
+            let spec = format!(r#"{{"spec-id":0,"fields":[{{{field},"field-id":1000,"name":"z"}}]}}"#);
+            parse("x", GOOD.replace(r#"{"spec-id":0,"fields":[]}"#, &spec).as_bytes()).unwrap()
+        };
+        let transform = |metadata: &TableMetadata| metadata.default_partition_spec().fields()[0].transform;
+        for field in [
+            r#""source-ids":[1,2],"transform":"zorder""#,
+            r#""source-ids":[1,2],"transform":"bucket[4]""#,
+            r#""source-ids":[1,2],"source-id":1,"transform":"bucket[4]""#,
+            r#""source-id":1,"transform":"hilbert[3]""#,
+        ] {
+            let metadata = with(field);
+            assert_eq!(transform(&metadata), Transform::Unknown, "{field}");
+            check_writable(&metadata).unwrap_err();
+        }
+        let one = with(r#""source-ids":[1],"transform":"bucket[4]""#);
+        assert_eq!(transform(&one), Transform::Bucket(4));
+        check_writable(&one).unwrap();
+    }
+
+    #[test]
+    fn a_default_spec_over_a_dropped_column_is_left() {
+        let spec = r#"{"spec-id":0,"fields":[{"source-id":77,"field-id":1000,"name":"gone","transform":"void"}]}"#;
+        let metadata = parse("x", GOOD.replace(r#"{"spec-id":0,"fields":[]}"#, spec).as_bytes()).unwrap();
+        assert!(metadata.default_partition_spec().is_unpartitioned());
+        assert_eq!(metadata.partition_spec_by_id(0).unwrap().fields()[0].source_id, 77);
+        let refused = check_writable(&metadata).unwrap_err().to_string();
+        assert!(refused.contains("the source column of its partition field `gone` was dropped"), "{refused}");
+    }
+
+    #[test]
+    fn version_1_may_leave_out_what_can_be_counted() {
+        let fields = r#"[{"source-id":1,"name":"a","transform":"identity"},
+            {"source-id":2,"name":"b_bucket","transform":"bucket[4]"}]"#;
+        let schema = r#"{"type":"struct","fields":[{"id":1,"name":"a","required":false,"type":"long"},
+            {"id":2,"name":"b","required":false,"type":"string"}]}"#;
+        let rest = r#""format-version":1,"location":"memory://t","last-updated-ms":1,"last-column-id":2,
+            "something-new":{"x":1},"properties":{},"current-snapshot-id":-1,"snapshots":[]"#;
+        for text in [
+            format!(r#"{{{rest},"schema":{schema},"partition-spec":{fields}}}"#),
+            format!(
+                r#"{{{rest},"schema":{schema},"partition-spec":{fields},"default-spec-id":0,
+                "partition-specs":[{{"spec-id":0,"fields":{fields}}}]}}"#
+            ),
+        ] {
+            let metadata = parse("x", text.as_bytes()).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let spec = metadata.default_partition_spec();
+            let ids: Vec<i32> = spec.fields().iter().map(|field| field.field_id).collect();
+            assert_eq!(ids, [1000, 1001]);
+            assert_eq!(spec.fields()[1].transform, Transform::Bucket(4));
+            check_writable(&metadata).unwrap();
+        }
     }
 
     #[test]
@@ -324,13 +412,16 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_refused_by_name() {
-        let multi = r#"{"spec-id":0,"fields":[{"source-ids":[1,2],"field-id":1000,"name":"z","transform":"zorder"}]}"#;
+        let inline = r#""format-version":1,"last-sequence-number":0,"snapshots":[{"snapshot-id":1,"timestamp-ms":1,
+            "manifests":["memory://t/m.avro"]}],"schema":{"type":"struct","fields":[]},"partition-spec":[]"#;
+        let inline = GOOD.replace("\"format-version\":3,", &format!("{inline},"));
         check(
-            &GOOD.replace(r#"{"spec-id":0,"fields":[]}"#, multi),
+            &inline.replace("\"last-sequence-number\":0,\"last-updated-ms\"", "\"last-updated-ms\""),
             expect![[r#"
-                error[not_supported]: transforms of several columns are not supported
+                error[not_supported]: snapshots that name their manifests without a manifest list are not supported
                   file: memory://t/v1.metadata.json
-                  transform: zorder"#]],
+                  snapshot: 1
+                  help: any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable"#]],
         );
         let keys = r#""next-row-id":0,"encryption-keys":[{"key-id":"k","encrypted-key-metadata":"AA=="}]"#;
         check(

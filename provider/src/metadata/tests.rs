@@ -222,6 +222,96 @@ async fn names_that_avro_does_not_allow_keep_their_values() {
     assert_eq!(written.read().await.unwrap()[0].file.partition(), &tuple);
 }
 
+/// Of a header that the format library refuses, what is known is kept.
+#[tokio::test]
+async fn manifests_of_what_is_not_known_keep_their_tuples() {
+    let variant = r#""fields":[{"id":5,"name":"v","required":false,"type":"variant"},{"id":6,"name":"s","required":false,
+        "type":{"type":"struct","fields":[{"id":7,"name":"g","required":false,"type":"geometry"}]}},"#;
+    let other = r#""fields":[{"id":9,"name":"ts_day","required":false,"type":"string"},"#;
+    for (key, from, to, bounded) in [
+        ("partition-spec", r#""source-id":1"#, r#""source-ids":[1,2]"#, true),
+        ("partition-spec", r#""source-id":1"#, r#""source-id":1,"source-ids":[1,2]"#, true),
+        ("partition-spec", r#""source-id":1"#, r#""source-id":77"#, true),
+        ("partition-spec", r#""day""#, r#""hilbert[3]""#, true),
+        ("partition-spec", r#""day""#, r#""unknown""#, true),
+        ("schema", r#""fields":["#, variant, true),
+        ("schema", r#""fields":["#, other, true),
+        // Eight bytes are no uuid.
+        ("schema", r#""timestamptz""#, r#""uuid""#, false),
+    ] {
+        let mut written = written("ts_day", [7]).await;
+        written.bytes = avro::with_meta(&written.bytes, |meta| {
+            let part = meta.get_mut(key).unwrap();
+            let text = String::from_utf8(part.clone()).unwrap();
+            assert!(text.contains(from), "{text}");
+            *part = text.replacen(from, to, 1).into();
+        })
+        .into();
+        written.manifest.manifest_length = 0;
+        put(&written.stores, MANIFEST, written.bytes.clone()).await;
+        let entries = written.read().await.unwrap_or_else(|e| panic!("{to}: {e}"));
+        assert_eq!(entries[0].file.partition(), &Struct::from_iter([Some(Literal::date(7))]), "{to}");
+        assert_eq!(entries[0].file.lower_bounds().contains_key(&1), bounded, "{to}");
+        assert_eq!(entries[0].first_row_id, Some(100), "{to}");
+    }
+}
+
+/// Values of tuples that the format library can't decode.
+#[tokio::test]
+async fn tuples_of_uuids_and_nanoseconds_are_read() {
+    let uuid = uuid::Uuid::from_bytes([7; 16]);
+    for (stored, ty, literal, expected) in [
+        (PrimitiveType::Fixed(16), r#""uuid""#, Literal::fixed(vec![7; 16]), Literal::uuid(uuid)),
+        (PrimitiveType::Long, r#""timestamptz_ns""#, Literal::long(7), Literal::long(7)),
+    ] {
+        let field = NestedField::optional(1, "k", Type::Primitive(stored.clone()));
+        let schema = Arc::new(Schema::builder().with_fields([Arc::new(field)]).build().unwrap());
+        let spec = UnboundPartitionSpec::builder().add_partition_field(1, "k", Transform::Identity).unwrap().build();
+        let (order, location) = (SortOrder::unsorted_order(), "memory://m/t".to_owned());
+        let built = TableMetadataBuilder::new(
+            schema.as_ref().clone(),
+            spec,
+            order,
+            location,
+            FormatVersion::V2,
+            HashMap::new(),
+        );
+        let metadata = built.unwrap().build().unwrap().metadata;
+        let stores = Stores::new();
+        let file = DataFileBuilder::default()
+            .content(DataContentType::Data)
+            .file_path("memory://m/t/data/0.parquet".to_owned())
+            .file_format(DataFileFormat::Parquet)
+            .partition(Struct::from_iter([Some(literal)]))
+            .record_count(10)
+            .file_size_in_bytes(100)
+            .build()
+            .unwrap();
+        let target = ManifestTarget {
+            stores: &stores,
+            location: MANIFEST.to_owned(),
+            version: FormatVersion::V2,
+            snapshot_id: 5,
+            schema: &schema,
+            spec: metadata.default_partition_spec(),
+        };
+        let mut manifest = write_manifest(target, [NewEntry::Added(&file)].into_iter()).await.unwrap();
+        manifest.sequence_number = 1;
+        let bytes = fetch(&stores, MANIFEST).await.unwrap().unwrap();
+        let of_type = avro::with_meta(&bytes, |meta| {
+            let schema = String::from_utf8(meta["schema"].clone()).unwrap();
+            let written = serde_json::to_string(&stored).unwrap();
+            assert!(schema.contains(&written), "{schema}");
+            meta.insert("schema".to_owned(), schema.replace(&written, ty).into());
+        });
+        manifest.manifest_length = 0;
+        put(&stores, MANIFEST, of_type).await;
+        let entries =
+            Manifests::new(stores, 0).entries(&metadata, &manifest).await.unwrap_or_else(|e| panic!("{ty}: {e}"));
+        assert_eq!(entries[0].file.partition(), &Struct::from_iter([Some(expected)]), "{ty}");
+    }
+}
+
 #[tokio::test]
 async fn a_missing_or_shortened_manifest_is_named() {
     let mut written = written("ts_day", [1]).await;

@@ -23,7 +23,7 @@ mod value;
 
 pub use convert::{advice, convert, convert_conjuncts};
 pub use facts::{Facts, facts_of_file, facts_of_metrics, facts_of_partition, facts_of_summary};
-pub use functions::{Apply, Conversion, TransformFunction};
+pub use functions::{Apply, Conversion, DateTrunc, TransformFunction, date_trunc_of_every_year};
 pub use project::{Hash, project, project_strict};
 pub use value::{Value, Values};
 

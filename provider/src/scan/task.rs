@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use iceberg::spec::{DataFileFormat, PrimitiveLiteral, PrimitiveType, Schema, Struct, Transform};
+use iceberg::spec::{DataFileFormat, Literal, PrimitiveLiteral, Schema, Struct, Transform};
 
 use crate::error::{Code, Error, Result};
-use crate::metadata::{Brief, Manifest};
-use crate::predicate::{Facts, Value};
+use crate::metadata::{Brief, Entry, Manifest};
+use crate::predicate::Facts;
 
 use super::changes::Change;
 use super::deletes::{DeleteFile, Deletes};
@@ -112,6 +112,11 @@ impl Task {
         self.deletes.iter().chain(self.only_removed.iter().flat_map(Deletes::iter))
     }
 
+    /// Everything that the manifest says of the file; `None` where its record can't be read any more.
+    pub fn entry(&self) -> Option<Entry> {
+        self.manifest.entry(self.at).ok()
+    }
+
     /// Data sequence number.
     pub fn sequence_number(&self) -> i64 {
         self.manifest.sequence_number(self.at)
@@ -149,15 +154,13 @@ impl Task {
         self.partition().map_or_else(Facts::default, |tuple| self.partitioning.of_tuple(tuple, field))
     }
 
-    /// The value that every row has in column `field` of type `column`, if the partition tuple holds it (identity
-    /// transform). The outer `None`: the tuple doesn't hold it; the inner: it is null.
-    pub fn constant(&self, field: i32, column: &PrimitiveType) -> Option<Option<Value>> {
+    /// The value that every row has in the column with id `field`, if the partition tuple holds it (identity transform),
+    /// as the column's type was when the file was written. The outer `None`: the tuple doesn't hold it; the inner: it is
+    /// null.
+    pub fn constant(&self, field: i32) -> Option<Option<&Literal>> {
         let identity = |f: &iceberg::spec::PartitionField| f.source_id == field && f.transform == Transform::Identity;
         let at = self.partitioning.spec.fields().iter().position(identity)?;
-        match self.partition()?.fields().get(at)? {
-            None => Some(None),
-            Some(literal) => Some(Some(Value::from_literal(&literal.as_primitive_literal()?, column)?)),
-        }
+        self.partition()?.fields().get(at).map(Option::as_ref)
     }
 
     /// Orders files by the time they hold, then by when they were written: greater is newer.

@@ -172,7 +172,7 @@ fn date_text(day: i64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{Int64Array, TimestampNanosecondArray};
+    use arrow::array::{FixedSizeBinaryArray, Int64Array, TimestampNanosecondArray};
     use chrono::Datelike;
     use proptest::prelude::*;
 
@@ -220,6 +220,9 @@ mod tests {
         let expected = Some((2_017_239_379 & i32::MAX) % 1000);
         assert_eq!(ints(bucket, &(Arc::new(Int32Array::from(vec![34])) as ArrayRef)), [expected]);
         assert_eq!(ints(bucket, &(Arc::new(Int64Array::from(vec![34])) as ArrayRef)), [expected]);
+        let uuid = uuid::uuid!("f79c3e09-677c-4bbd-a479-3f349cb785e7").into_bytes();
+        let uuid: ArrayRef = Arc::new(FixedSizeBinaryArray::from(vec![&uuid]));
+        assert_eq!(ints(bucket, &uuid), [Some(1_488_055_340 % 1000)]);
         // A timestamp in nanoseconds falls into the bucket of its microsecond, also before 1970.
         let nanos: ArrayRef = Arc::new(TimestampNanosecondArray::from(vec![-1, 1_500_000_000_123_456_789]));
         assert_eq!(ints(bucket, &nanos), ints(bucket, &micros(vec![Some(-1), Some(1_500_000_000_123_456)])));

@@ -223,3 +223,47 @@ async fn local_files_of_all_sizes_are_read_alike() {
     let not_a_file = at(&stores, &directory.path().display().to_string());
     assert!(not_a_file.store.get(&not_a_file.path).await.is_err());
 }
+
+#[test]
+fn many_locations_resolve_as_each_of_them_alone() {
+    let stores = Stores::new();
+    let mut resolver = Resolver::new(&stores);
+    let locations = [
+        "file:///w/t/data/day=1/a.parquet",
+        "file:///w/t/data/day=1/b%2F.parquet",
+        "file:///w/t/data/day=1/../c.parquet",
+        "file:///w/t/data/day=1/.",
+        "file:///w/t/data/day=1/..",
+        "file:///w/t/data/day=1/",
+        "file:///w/t/data/day=1",
+        "/w//t/./data/day=1/a.parquet",
+        "/w//t/./data/day=1/b.parquet",
+        "w/t/a",
+        "w/t/b",
+        "a",
+        "b",
+        "memory://m/a",
+        "memory://m/b",
+        "memory://n/b",
+        "memory://m/x/b",
+        "memory://m/x/a?b",
+        "memory://m/x/a?c",
+        "memory://m/x//d",
+        "memory://m/x//e",
+        "memory://m",
+        "memory://m/",
+        "s3://nobody/x/a",
+        "s3://nobody/x/b",
+        "memory://m/x/\u{1}",
+        "",
+    ];
+    // Each after each other one: what was found of one must not spoil the next.
+    for before in locations {
+        for location in locations {
+            let _ = resolver.resolve(before);
+            let shown =
+                |located: Result<Located>| located.map(|at| (at.url.to_string(), at.path)).map_err(|e| e.code());
+            assert_eq!(shown(resolver.resolve(location)), shown(stores.resolve(location)), "{location} after {before}");
+        }
+    }
+}

@@ -316,6 +316,13 @@ async fn decimals_with_bloom_filters_25() {
 }
 
 #[tokio::test]
+async fn columns_with_names_of_others_34() {
+    let files = ["(1, 'a'), (2, 'b')", "(3, 'c')"].map(|rows| values(rows, "pos, file_path"));
+    let case = Case::new(None, &files.each_ref().map(String::as_str)).await;
+    case.counts(&[("pos = 2", 1), ("file_path = 'c'", 1), ("pos > 0", 3)]).await;
+}
+
+#[tokio::test]
 async fn all_longs_at_once() {
     let rows = values("(-9223372036854775808), (9223372036854775807), (0)", "x");
     let case = Case::new(None, &[&rows]).await;

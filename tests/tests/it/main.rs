@@ -18,6 +18,7 @@ mod fixtures;
 mod lab;
 mod ledger;
 mod moving;
+mod ordered;
 mod partitioned;
 mod real_input;
 mod slt;

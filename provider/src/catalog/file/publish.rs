@@ -175,6 +175,7 @@ impl FileCatalog {
 
 /// Whether this catalog may write the table's next version.
 fn check_writable(table: &str, base: Option<&Base>, next: &TableMetadata) -> Result<()> {
+    crate::metadata::check_writable(base.map_or(next, |base| &base.metadata))?;
     let before = match base {
         None => table,
         Some(base) => {

@@ -3,7 +3,7 @@
 //! Keys are compared in Arrow's row format: null equals null, NaN equals NaN, and a type that was widened since is widened
 //! first. Columns of the delete file that are no keys are not read.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
@@ -44,7 +44,7 @@ impl KeySet {
 /// Reads the keys of a delete file.
 pub(super) async fn read(footer: &Footer, io: FileIo, key: &Key, schema: &Schema, held: &Held) -> Result<KeySet> {
     let stored = key.stored();
-    let layout = Layout::new(footer, &stored, schema)?;
+    let layout = Layout::new(footer, &stored, schema, &HashMap::new())?;
     let all: Vec<usize> = (0..stored.fields().len()).collect();
     let shape = layout.reshape(&all, &stored, |field| {
         Err(io.corrupt("an equality delete file lacks a column that it compares").with("column", field.name()))

@@ -2,11 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{
-    ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray, TimestampMicrosecondArray,
-};
+use arrow::array::{ArrayRef, Int32Array, Int64Array, ListArray, RecordBatch, StringArray, StructArray};
 use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::DataType;
 use iceberg::spec::{
     ListType, Literal, NestedField, PartitionSpec, PrimitiveType, Schema, StructType, Transform, Type,
 };
@@ -132,16 +130,4 @@ async fn an_identity_partition_gives_a_column_that_files_lack() {
         ],
     )
     .await;
-}
-
-#[tokio::test]
-async fn a_file_without_field_ids_is_refused() {
-    let mut table = Table::new(REMOTE, vec![column(1, "ts", PrimitiveType::Timestamptz)], Some(1));
-    let rows: Vec<ArrayRef> = vec![Arc::new(TimestampMicrosecondArray::from(vec![5]).with_timezone("+00:00"))];
-    table.add(&batch(&table, rows), Some(0)).await;
-    let bare = Field::new("ts", DataType::Timestamp(arrow::datatypes::TimeUnit::Microsecond, Some("UTC".into())), true);
-    table.overwrite(0, bare).await;
-    let context = table.session(table.view().await, 1);
-    let error = context.sql("SELECT ts FROM t").await.unwrap().collect().await.unwrap_err();
-    assert!(error.to_string().contains("field ids"), "{error}");
 }

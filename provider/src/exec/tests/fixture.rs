@@ -123,6 +123,8 @@ pub(super) struct Table {
     /// A schema that the table had.
     pub(super) older: Option<Arc<Schema>>,
     pub(super) properties: fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
+    /// What becomes of the metadata's JSON.
+    pub(super) edit: fn(&mut serde_json::Value),
 }
 
 impl Table {
@@ -153,6 +155,7 @@ impl Table {
             deletes: Vec::new(),
             older: None,
             properties: |p| p,
+            edit: |_| {},
         }
     }
 
@@ -306,6 +309,7 @@ impl Table {
         let mut json = serde_json::to_value(metadata).unwrap();
         json["schemas"] = serde_json::json!([serde_json::to_value(self.schema.as_ref()).unwrap()]);
         json["last-column-id"] = 100.into();
+        json["partition-specs"][0] = serde_json::to_value(&self.spec).unwrap();
         if let Some(older) = &self.older {
             let mut older = serde_json::to_value(older.as_ref()).unwrap();
             older["schema-id"] = 1.into();
@@ -314,6 +318,7 @@ impl Table {
         if !self.spec.is_unpartitioned() {
             json["partition-specs"].as_array_mut().unwrap().push(serde_json::json!({"spec-id": 1, "fields": []}));
         }
+        (self.edit)(&mut json);
         crate::metadata::parse("v1.metadata.json", &serde_json::to_vec(&json).unwrap()).unwrap()
     }
 
@@ -417,17 +422,6 @@ pub(super) fn column(id: i32, name: &str, ty: PrimitiveType) -> NestedField {
 }
 
 impl Table {
-    /// Replaces a file by one of a single column and a single null, as another writer would have made it.
-    pub(super) async fn overwrite(&mut self, file: usize, field: arrow::datatypes::Field) {
-        let schema = Arc::new(arrow::datatypes::Schema::new(vec![field.clone()]));
-        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![arrow::array::new_null_array(field.data_type(), 1)]);
-        let mut bytes = Vec::new();
-        let mut writer = ArrowWriter::try_new(&mut bytes, schema, None).unwrap();
-        writer.write(&batch.unwrap()).unwrap();
-        writer.close().unwrap();
-        self.replace(file, bytes).await;
-    }
-
     /// Replaces a file's bytes; the manifest tells their length.
     pub(super) async fn replace(&mut self, file: usize, bytes: Vec<u8>) {
         let old = &self.files[file];
@@ -436,6 +430,29 @@ impl Table {
         located.store.put(&located.path, bytes.into()).await.unwrap();
         self.files[file] = crate::metadata::rebuild(old, |builder| {
             builder.file_size_in_bytes(size).split_offsets(None);
+        })
+        .unwrap();
+    }
+
+    /// Adds a file of another writer, of which the manifest knows nothing but its rows and partition.
+    pub(super) async fn adopt(&mut self, bytes: Vec<u8>, rows: u64, partition: Struct) {
+        let location = format!("{}/data/{}.parquet", self.root, self.files.len());
+        let mut file = DataFileBuilder::default();
+        file.content(DataContentType::Data)
+            .file_path(location.clone())
+            .file_format(DataFileFormat::Parquet)
+            .partition(partition)
+            .partition_spec_id(0)
+            .record_count(rows)
+            .file_size_in_bytes(bytes.len() as u64);
+        self.files.push(file.build().unwrap());
+        self.put(&location, bytes).await;
+    }
+
+    /// Makes the manifest tell another size of a file than it has.
+    pub(super) fn misstate(&mut self, file: usize, size: u64) {
+        self.files[file] = crate::metadata::rebuild(&self.files[file], |builder| {
+            builder.file_size_in_bytes(size);
         })
         .unwrap();
     }

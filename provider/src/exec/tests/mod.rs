@@ -4,6 +4,7 @@ mod deletes;
 mod deleting;
 mod evolution;
 mod fixture;
+mod foreign;
 mod trouble;
 
 use std::sync::{Arc, LazyLock};
@@ -137,9 +138,16 @@ static EVENTS: LazyLock<[tokio::sync::Mutex<Events>; 2]> = LazyLock::new(|| {
 
 /// The numbers of a report add up, and are what the store counted.
 fn check(answer: &Answer) {
+    if let Some(report) = &answer.report {
+        assert_eq!((report.ledger.requests, report.ledger.bytes), answer.counted);
+    }
+    adds_up(answer);
+}
+
+/// The same without the store's count: under a LIMIT the next file may be given up between counting a request and sending it.
+fn adds_up(answer: &Answer) {
     let Some(report) = &answer.report else { return };
     let ledger = &report.ledger;
-    assert_eq!((ledger.requests, ledger.bytes), answer.counted);
     assert_eq!(ledger.files.total(), DAYS.len() as u64);
     assert_eq!(ledger.manifests.total(), 1);
     assert!(ledger.rows.total() <= (ROWS * DAYS.len()) as u64);
@@ -328,7 +336,7 @@ fn counts_come_from_metadata() {
 fn a_limit_stops_planning_and_reading() {
     run(async |events| {
         let answer = events.ours("SELECT ts FROM t LIMIT 10").await;
-        check(&answer);
+        adds_up(&answer);
         assert_eq!(lines(&answer.batches).len(), 10);
         let ledger = answer.report.unwrap().ledger;
         assert_eq!(ledger.files.to_string(), "1/5 (limit 4)");
@@ -336,7 +344,7 @@ fn a_limit_stops_planning_and_reading() {
         let rare = "FROM t WHERE tokens = 50";
         assert!(events.plain(&format!("SELECT ts {rare}")).await.len() >= 10);
         let answer = events.ours(&format!("SELECT ts {rare} LIMIT 10")).await;
-        check(&answer);
+        adds_up(&answer);
         assert_eq!(lines(&answer.batches).len(), 10);
     });
 }

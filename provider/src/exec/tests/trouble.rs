@@ -1,12 +1,9 @@
 //! Files that are cut, damaged, strange or large.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, TimeUnit};
 use iceberg::spec::PrimitiveType;
-use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use super::fixture::{LOCAL, REMOTE, Table, column};
 use super::lines;
@@ -104,18 +101,27 @@ async fn a_cut_file_of_a_real_file_system_is_an_error() {
     }
 }
 
+/// Some writers record another size than the file has.
 #[tokio::test]
-async fn another_unit_of_time_is_not_misread() {
-    let mut table = Table::new(REMOTE, vec![column(1, "ts", PrimitiveType::Timestamp)], None);
-    let stored = Arc::new(crate::schema::stored_arrow(&table.schema).unwrap());
-    let none =
-        RecordBatch::try_new(Arc::clone(&stored), vec![arrow::array::new_null_array(stored.field(0).data_type(), 1)]);
-    table.add(&none.unwrap(), None).await;
-    let id = HashMap::from([(PARQUET_FIELD_ID_META_KEY.to_owned(), "1".to_owned())]);
-    let nanos = Field::new("ts", DataType::Timestamp(TimeUnit::Nanosecond, None), true).with_metadata(id);
-    table.overwrite(0, nanos).await;
-    let error = error(&table, "SELECT ts FROM t").await;
-    assert!(error.contains("stored: Timestamp(ns)"), "{error}");
+async fn a_wrong_size_in_the_manifest_is_not_believed() {
+    for root in [LOCAL, REMOTE] {
+        for rows in [300, 20_000] {
+            let mut table = numbers(root, rows, 200).await;
+            let size = table.bytes(0).await.len() as u64;
+            for stated in [0, 1, size / 2, size - 3, size + 1, size + 100_000, size * 3] {
+                table.misstate(0, stated);
+                let context = table.session(table.view().await, 3);
+                for _ in ["cold", "warm"] {
+                    let sql = "SELECT count(text), sum(n) FROM t WHERE n >= 0";
+                    let answer = table.query(&context, sql).await;
+                    let expected = format!("{rows}|{}", rows * (rows - 1) / 2);
+                    assert_eq!(lines(&answer.batches), [expected], "{stated} of {size}");
+                    let ledger = answer.report.unwrap().ledger;
+                    assert!(ledger.requests >= answer.counted.0, "{} < {}", ledger.requests, answer.counted.0);
+                }
+            }
+        }
+    }
 }
 
 #[tokio::test]

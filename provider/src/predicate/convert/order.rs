@@ -26,7 +26,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::Transform;
 
-use super::super::functions::{Conversion, TransformFunction};
+use super::super::functions::{Conversion, DateTrunc, TransformFunction};
 use super::column::{NANOS_PER_DAY, Slot, as_text, nanos_per};
 use super::monotone::Searched;
 use super::{
@@ -110,7 +110,9 @@ fn called(
     let through = |inner: Searched| inner.through(expr).ok_or(NOT_ORDERED);
     let as_cast = |inner: &Arc<dyn PhysicalExpr>| converted(expr, inner, result, scope);
     match function.args() {
-        [unit, inner] if called.is::<DateTruncFunc>() => through(truncated(unit, of(inner, scope)?)?),
+        [unit, inner] if called.is::<DateTruncFunc>() || called.is::<DateTrunc>() => {
+            through(truncated(unit, of(inner, scope)?)?)
+        }
         [part, inner] if called.is::<DatePartFunc>() => through(part_of(part, of(inner, scope)?)?),
         [stride, inner, origin @ ..] if called.is::<DateBinFunc>() => {
             through(binned(stride, of(inner, scope)?, origin)?)

@@ -25,6 +25,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr, Column};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 
+use super::super::functions::DateTrunc;
 use super::super::{Op, Predicate};
 use super::column::{Kind, NANOS_PER_DAY, Slot, as_text, nanos_per};
 use super::order::{cast_of, is_utc};
@@ -109,7 +110,9 @@ impl Reach {
         let function = any.downcast_ref::<ScalarFunctionExpr>()?;
         let called = function.fun().inner().as_any();
         match function.args() {
-            [unit, inner] if called.is::<DateTruncFunc>() => self.truncate(unit, inner, scope),
+            [unit, inner] if called.is::<DateTruncFunc>() || called.is::<DateTrunc>() => {
+                self.truncate(unit, inner, scope)
+            }
             [inner] if called.is::<ToDateFunc>() => self.cast(inner, &DataType::Date32, scope),
             [inner] if called.is::<ToLocalTimeFunc>() => {
                 let zone = zone_of(inner, scope)?;

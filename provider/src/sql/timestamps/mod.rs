@@ -58,7 +58,6 @@ mod reading;
 mod rule;
 #[cfg(test)]
 mod tests;
-mod truncate;
 
 use std::sync::Arc;
 
@@ -82,7 +81,10 @@ pub fn register(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = std::mem::take(&mut analyzer.rules);
     analyzer.rules = analyzer_rules().into_iter().chain(rules).collect();
     builder.scalar_functions().get_or_insert_with(Vec::new).extend(functions());
-    builder.scalar_functions().get_or_insert_with(Vec::new).push(Arc::new(truncate::function()));
+    builder
+        .scalar_functions()
+        .get_or_insert_with(Vec::new)
+        .push(Arc::new(crate::predicate::date_trunc_of_every_year()));
     if builder.type_planner().is_none() {
         builder = builder.with_type_planner(Arc::new(TimestampTypes));
     }

@@ -30,17 +30,18 @@ const HOME: i64 = -98_615 * 86_400;
 /// 1678-01-01 and 2262-01-01 in seconds: the whole years that nanoseconds hold.
 const HELD: std::ops::Range<i64> = -106_650 * 86_400..106_651 * 86_400;
 
-/// `date_trunc` for every year.
-pub(super) fn function() -> ScalarUDF {
-    ScalarUDF::from(Truncate { inner: date_trunc() })
+/// `date_trunc` as the engine has it, for every year.
+pub fn date_trunc_of_every_year() -> ScalarUDF {
+    ScalarUDF::from(DateTrunc { inner: date_trunc() })
 }
 
+/// See [`date_trunc_of_every_year`].
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct Truncate {
+pub struct DateTrunc {
     inner: Arc<ScalarUDF>,
 }
 
-impl ScalarUDFImpl for Truncate {
+impl ScalarUDFImpl for DateTrunc {
     fn as_any(&self) -> &dyn Any {
         self
     }
