@@ -60,7 +60,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "SIZE", value_parser = size, global = true)]
     pub(crate) memory_limit: Option<usize>,
     /// Target partitions
-    #[arg(long, value_name = "N", global = true)]
+    #[arg(long, value_name = "N", value_parser = threads, global = true)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// After each statement one line on standard error: time_ms=12.345 rows=161
     #[arg(long, global = true)]
@@ -86,6 +86,7 @@ pub(crate) enum Command {
 
 /// `daygrain export`.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
+#[command(override_usage = EXPORT)]
 pub(crate) struct Export {
     /// The dataset: a name from the configuration, or a new one
     pub(crate) dataset: String,
@@ -125,6 +126,8 @@ pub(crate) struct Export {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) Vec<String>);
 
+const EXPORT: &str = "daygrain export [OPTIONS] <DATASET> <INPUT>... | --query SQL | --iceberg LOCATION";
+
 const DEFAULT_WAREHOUSE: &str = "./warehouse";
 
 /// Reads a command line, the program's name first.
@@ -133,7 +136,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let matches = CommandLine::command().try_get_matches_from(arguments).map_err(refused)?;
+    let matches = CommandLine::command().bin_name("daygrain").try_get_matches_from(arguments).map_err(refused)?;
     let mut line = CommandLine::from_arg_matches(&matches).map_err(refused)?;
     if line.settings.warehouse.is_empty() {
         // A variable that is set to nothing counts as not set; an empty flag is a script's mistake.
@@ -210,10 +213,14 @@ fn refused(error: clap::Error) -> Refused {
         }
     }
     let mut refused = Error::new(Code::InvalidArgument, what);
-    if let Some(command) = command {
+    if let Some(command) = &command {
         refused = refused.with("usage", command);
     }
-    Refused::Usage(refused.help(tip.unwrap_or_else(|| "daygrain --help lists the options".to_string())))
+    let help = match &command {
+        Some(usage) if usage.starts_with("daygrain export") => "daygrain export --help lists the options",
+        _ => "daygrain --help lists the options",
+    };
+    Refused::Usage(refused.help(tip.unwrap_or_else(|| help.to_string())))
 }
 
 fn usage(what: &str) -> Error {
@@ -242,6 +249,10 @@ fn size(text: &str) -> Result<usize, String> {
 }
 
 const SIZES: &str = "a size is a number and k, m, g or t, e.g. 256m";
+
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "a number of threads is 1 or more".to_string())
+}
 
 fn names(text: &str) -> Result<Names, String> {
     if text.is_empty() {
@@ -383,6 +394,12 @@ mod tests {
         assert!(shown.contains("\n  help: a similar subcommand exists: 'export'"), "{shown}");
         let shown = refusal(&["--memory-limit", "much"]);
         assert!(shown.contains("'much' for '--memory-limit <SIZE>'") && shown.contains("256m"), "{shown}");
+        let shown = refusal(&["--threads", "0"]);
+        assert!(shown.contains("'0' for '--threads <N>': a number of threads is 1 or more\n"), "{shown}");
+        let Err(Refused::Usage(error)) = parse(["/opt/bin/other-name", "export", "d"]) else { panic!("understood") };
+        let shown = error.to_string();
+        assert!(shown.contains(&format!("\n  usage: {EXPORT}\n")), "{shown}");
+        assert!(shown.ends_with("\n  help: daygrain export --help lists the options"), "{shown}");
         for line in [&["--threads", "0"][..], &["--format", "xml"], &["-c"], &["-w", ""], &["--nope"]] {
             assert!(refusal(line).starts_with("error[invalid_argument]: "), "{line:?}");
         }
