@@ -6,6 +6,7 @@
 //!
 //! Nothing is written before the sink runs: an export that is refused leaves the table as it was.
 
+mod nulls;
 mod prepare;
 mod source;
 #[cfg(test)]
@@ -15,10 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::datatypes::{DataType, Field, Schema as ArrowSchema};
+use arrow::datatypes::{Field, Schema as ArrowSchema};
 use datafusion::catalog::Session;
-use datafusion::physical_plan::expressions::Column;
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::TryStreamExt;
 
@@ -232,7 +231,7 @@ async fn open(
             }
         }
     };
-    without_null_columns(opened)
+    nulls::typed(opened, base)
 }
 
 /// The rows of a plan. Its nullability is an accident of its expressions, not a declaration.
@@ -248,25 +247,6 @@ fn planned(plan: Arc<dyn ExecutionPlan>, dataset: &Dataset) -> Opened {
         clash: None,
         position: None,
     }
-}
-
-/// A column without a type holds nothing but nulls and makes no column.
-fn without_null_columns(opened: Opened) -> Result<Opened> {
-    let typed = |field: &Field| *field.data_type() != DataType::Null;
-    if opened.schema.fields().iter().all(|field| typed(field)) {
-        return Ok(opened);
-    }
-    let columns = opened.schema.fields().iter().enumerate().filter(|(_, field)| typed(field)).map(|(i, field)| {
-        (
-            Arc::new(Column::new(field.name(), i)) as Arc<dyn datafusion::physical_expr::PhysicalExpr>,
-            field.name().clone(),
-        )
-    });
-    let plan = Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), opened.plan)?);
-    let (fields, null): (Vec<_>, Vec<_>) = opened.schema.fields().iter().cloned().partition(|field| typed(field));
-    let mut untyped = opened.untyped;
-    untyped.extend(null.iter().map(|field| field.name().clone()));
-    Ok(Opened { plan, schema: ArrowSchema::new(fields), untyped, ..opened })
 }
 
 /// Summary keys of an export's snapshot.

@@ -104,9 +104,16 @@ fn columns_of_nothing_but_nulls_are_named() {
     // What the table has is no news.
     shell.file("full.ndjson", "{\"n\":1,\"empty\":2}\n");
     shell.run(["export", "d", "full.ndjson"]).ok();
-    let ran = shell.run(["export", "d", "in.ndjson"]);
-    ran.ok();
-    assert_eq!(ran.stderr, "");
+    shell.file("deep.ndjson", "{\"n\":1,\"empty\":2,\"s\":{\"a\":[1]},\"l\":[{\"b\":true}]}\n");
+    shell.run(["export", "d", "deep.ndjson"]).ok();
+    for arguments in
+        [&["d", "in.ndjson"][..], &["d", "--query", "select n, null as empty, null as l, null as s from d limit 1"]]
+    {
+        let ran = shell.run([&["export"][..], arguments].concat());
+        ran.ok();
+        assert_eq!(ran.stderr, "");
+    }
+    assert_eq!(shell.tsv("select count(*), count(empty), count(s), count(l) from d").lines(), ["5\t2\t1\t1"]);
 }
 
 #[test]
