@@ -118,7 +118,7 @@ impl Drop for Guard {
 }
 
 impl Shared {
-    async fn run(&self, input: SendableRecordBatchStream, guard: Guard) -> DfResult<RecordBatch> {
+    async fn run(self: Arc<Self>, input: SendableRecordBatchStream, guard: Guard) -> DfResult<RecordBatch> {
         if let Some(snapshot_id) = self.landed_before() {
             drop(input);
             return self.done(Report { snapshot_id, ..nothing(Outcome::Skipped) });
@@ -133,9 +133,16 @@ impl Shared {
             let left = self.run.discard(Proof::NeverSent).await;
             return Err(with_left_behind(error, left));
         }
-        let report = self.commit().await.map_err(external)?;
-        drop(guard);
-        self.done(report)
+        // In a task of its own, which ends even if this one is dropped: of half a commit nobody knows whether it landed.
+        let shared = Arc::clone(&self);
+        let commit = async move {
+            let report = shared.commit().await;
+            drop(guard);
+            report
+        };
+        let report = tokio::spawn(commit.in_current_span()).await;
+        let report = report.map_err(|e| external(Error::new(Code::Internal, "the commit failed").source(e)))?;
+        self.done(report.map_err(external)?)
     }
 
     fn done(&self, report: Report) -> DfResult<RecordBatch> {

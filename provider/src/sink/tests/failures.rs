@@ -169,6 +169,24 @@ async fn a_cancelled_run_leaves_nothing() {
 
 // @spec W9
 #[tokio::test]
+async fn a_commit_that_has_begun_is_finished() {
+    let table = Table::new(&[]);
+    *table.catalog.answer.lock() = Answer::Late;
+    let context = table.session(messages(&shuffled(3, 2), 2), None);
+    let plan = table.physical(&context).await.unwrap();
+    let mut stream = plan.execute(0, context.task_ctx()).unwrap();
+    while *table.catalog.answer.lock() == Answer::Late {
+        assert!(futures::poll!(stream.next()).is_pending());
+        tokio::task::yield_now().await;
+    }
+    drop(stream);
+    assert!(table.catalog.base.lock().is_none());
+    table.env.unfinished.over().await;
+    assert_eq!(table.files().await.len(), 3);
+}
+
+// @spec W9
+#[tokio::test]
 async fn a_run_that_nobody_polls_leaves_nothing() {
     use std::sync::atomic::Ordering::SeqCst;
     let table = Table::new(&[]);

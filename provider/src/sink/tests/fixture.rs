@@ -116,6 +116,8 @@ fn metadata_by(properties: &[(&str, &str)], column: &str, transform: Transform) 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::sink) enum Answer {
     Stored,
+    /// Stored, after a while; `Stored` from the moment that the publish is asked for.
+    Late,
     NotSent,
     Unknown,
 }
@@ -148,8 +150,13 @@ impl Catalog for OneTable {
     }
     async fn publish(&self, _: &Ident, base: Option<&Base>, next: &Proposal) -> Result<Base, PublishError> {
         let fault = || Error::new(Code::StorageFailed, "as the test wants it");
-        match *self.answer.lock() {
+        let answer = *self.answer.lock();
+        match answer {
             Answer::Stored => {}
+            Answer::Late => {
+                *self.answer.lock() = Answer::Stored;
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+            }
             Answer::NotSent => return Err(PublishError::NotSent(fault())),
             Answer::Unknown => return Err(PublishError::Unknown(fault())),
         }
