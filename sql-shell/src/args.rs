@@ -60,7 +60,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "SIZE", value_parser = size, global = true)]
     pub(crate) memory_limit: Option<usize>,
     /// Target partitions
-    #[arg(long, value_name = "N", global = true)]
+    #[arg(long, value_name = "N", value_parser = threads, global = true)]
     pub(crate) threads: Option<NonZeroUsize>,
     /// After each statement one line on standard error: time_ms=12.345 rows=161
     #[arg(long, global = true)]
@@ -86,6 +86,7 @@ pub(crate) enum Command {
 
 /// `daygrain export`.
 #[derive(Clone, Debug, PartialEq, clap::Args)]
+#[command(override_usage = EXPORT)]
 pub(crate) struct Export {
     /// The dataset: a name from the configuration, or a new one
     pub(crate) dataset: String,
@@ -117,13 +118,15 @@ pub(crate) struct Export {
     #[arg(long, value_name = "A,B,..", value_parser = names)]
     pub(crate) json: Option<Names>,
     /// Repeating a batch that the table already holds writes nothing
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = batch_id)]
     pub(crate) batch_id: Option<String>,
 }
 
 /// Column names of one flag, to the letter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names(pub(crate) Vec<String>);
+
+const EXPORT: &str = "daygrain export [OPTIONS] <DATASET> <INPUT>... | --query SQL | --iceberg LOCATION";
 
 const DEFAULT_WAREHOUSE: &str = "./warehouse";
 
@@ -133,7 +136,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
-    let matches = CommandLine::command().try_get_matches_from(arguments).map_err(refused)?;
+    let matches = CommandLine::command().bin_name("daygrain").try_get_matches_from(arguments).map_err(refused)?;
     let mut line = CommandLine::from_arg_matches(&matches).map_err(refused)?;
     if line.settings.warehouse.is_empty() {
         // A variable that is set to nothing counts as not set; an empty flag is a script's mistake.
@@ -141,6 +144,15 @@ where
             return Err(Refused::Usage(usage("--warehouse is empty")));
         }
         line.settings.warehouse = DEFAULT_WAREHOUSE.to_string();
+    }
+    if line.command == Some(Command::Demo) {
+        for option in ["warehouse", "config"] {
+            if given(&matches, option) {
+                return Err(Refused::Usage(usage(&format!(
+                    "the demo takes no --{option}: it makes a directory of its own"
+                ))));
+            }
+        }
     }
     Ok(Args { settings: line.settings, sources: sources(&matches), command: line.command })
 }
@@ -159,6 +171,12 @@ struct CommandLine {
     _file: Vec<String>,
     #[command(subcommand)]
     command: Option<Command>,
+}
+
+/// Whether an option stands on the command line, before or after the subcommand.
+fn given(matches: &ArgMatches, option: &str) -> bool {
+    let here = matches.value_source(option) == Some(ValueSource::CommandLine);
+    here || matches.subcommand().is_some_and(|(_, inner)| given(inner, option))
 }
 
 /// `-c` and `-f` by their place on the command line.
@@ -195,10 +213,14 @@ fn refused(error: clap::Error) -> Refused {
         }
     }
     let mut refused = Error::new(Code::InvalidArgument, what);
-    if let Some(command) = command {
+    if let Some(command) = &command {
         refused = refused.with("usage", command);
     }
-    Refused::Usage(refused.help(tip.unwrap_or_else(|| "daygrain --help lists the options".to_string())))
+    let help = match &command {
+        Some(usage) if usage.starts_with("daygrain export") => "daygrain export --help lists the options",
+        _ => "daygrain --help lists the options",
+    };
+    Refused::Usage(refused.help(tip.unwrap_or_else(|| help.to_string())))
 }
 
 fn usage(what: &str) -> Error {
@@ -228,6 +250,10 @@ fn size(text: &str) -> Result<usize, String> {
 
 const SIZES: &str = "a size is a number and k, m, g or t, e.g. 256m";
 
+fn threads(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "a number of threads is 1 or more".to_string())
+}
+
 fn names(text: &str) -> Result<Names, String> {
     if text.is_empty() {
         return Ok(Names(Vec::new()));
@@ -237,6 +263,13 @@ fn names(text: &str) -> Result<Names, String> {
         return Err("a column name is empty".to_string());
     }
     Ok(Names(names))
+}
+
+fn batch_id(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Err("a batch id is empty".to_string());
+    }
+    Ok(text.to_string())
 }
 
 #[cfg(test)]
@@ -291,6 +324,14 @@ mod tests {
     }
 
     #[test]
+    fn the_demo_has_a_warehouse_of_its_own() {
+        assert_eq!(read(&["demo", "--threads", "1"]).command, Some(Command::Demo));
+        for line in [&["-w", "foo", "demo"][..], &["demo", "-w", "foo"], &["demo", "--config", "c.toml"]] {
+            assert!(refusal(line).contains("the demo takes no --"), "{line:?}");
+        }
+    }
+
+    #[test]
     fn export_takes_inputs_or_a_query() {
         let args = read(&["export", "d", "a.csv", "b/", "--lookup", "x,Y z", "--json", "", "--batch-id", "7"]);
         let Some(Command::Export(export)) = args.command else { panic!("not an export") };
@@ -314,6 +355,7 @@ mod tests {
         assert!(refusal(&["export", "d"]).contains("INPUT"));
         assert!(refusal(&["export", "d", "i", "--query", "select 1"]).contains("cannot be used"));
         assert!(refusal(&["export", "d", "i", "--lookup", "a,,b"]).contains("a column name is empty"));
+        assert!(refusal(&["export", "d", "i", "--batch-id", " "]).contains("a batch id is empty"));
     }
 
     #[test]
@@ -352,6 +394,12 @@ mod tests {
         assert!(shown.contains("\n  help: a similar subcommand exists: 'export'"), "{shown}");
         let shown = refusal(&["--memory-limit", "much"]);
         assert!(shown.contains("'much' for '--memory-limit <SIZE>'") && shown.contains("256m"), "{shown}");
+        let shown = refusal(&["--threads", "0"]);
+        assert!(shown.contains("'0' for '--threads <N>': a number of threads is 1 or more\n"), "{shown}");
+        let Err(Refused::Usage(error)) = parse(["/opt/bin/other-name", "export", "d"]) else { panic!("understood") };
+        let shown = error.to_string();
+        assert!(shown.contains(&format!("\n  usage: {EXPORT}\n")), "{shown}");
+        assert!(shown.ends_with("\n  help: daygrain export --help lists the options"), "{shown}");
         for line in [&["--threads", "0"][..], &["--format", "xml"], &["-c"], &["-w", ""], &["--nope"]] {
             assert!(refusal(line).starts_with("error[invalid_argument]: "), "{line:?}");
         }

@@ -1,4 +1,4 @@
-//! Was Ctrl-C pressed?
+//! Is this process to end: was Ctrl-C pressed, or SIGTERM sent?
 //!
 //! A thread of its own listens: those of the runtime may all be inside of a computation, and then nobody would hear.
 
@@ -19,7 +19,11 @@ impl Interrupts {
             |error| Error::new(Code::Internal, "interrupts can't be heard").with("cause", &error).source(error);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().map_err(failed)?;
         let (heard, receiver) = mpsc::unbounded_channel();
-        let listen = async move { while tokio::signal::ctrl_c().await.is_ok() && heard.send(()).is_ok() {} };
+        let mut ends = {
+            let _inside = runtime.enter();
+            Ends::listen().map_err(failed)?
+        };
+        let listen = async move { while ends.next().await && heard.send(()).is_ok() {} };
         thread::Builder::new()
             .name("interrupts".to_string())
             .spawn(move || runtime.block_on(listen))
@@ -37,6 +41,40 @@ impl Interrupts {
     /// Forgets those that nobody waited for.
     pub(crate) fn forget(&mut self) {
         while self.0.try_recv().is_ok() {}
+    }
+}
+
+/// The signals that ask for an end.
+#[cfg(unix)]
+struct Ends(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
+
+#[cfg(unix)]
+impl Ends {
+    fn listen() -> std::io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Ends(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?))
+    }
+
+    /// Waits for the next one; `false` where none can come any more.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            heard = self.0.recv() => heard.is_some(),
+            heard = self.1.recv() => heard.is_some(),
+        }
+    }
+}
+
+#[cfg(windows)]
+struct Ends(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Ends {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Ends(tokio::signal::windows::ctrl_c()?))
+    }
+
+    async fn next(&mut self) -> bool {
+        self.0.recv().await.is_some()
     }
 }
 

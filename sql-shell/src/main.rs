@@ -26,7 +26,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use daygrain::session::Options;
+use daygrain::session::{Options, Session};
 use daygrain::{Code, Error};
 use tokio::runtime::Runtime;
 
@@ -104,45 +104,71 @@ fn options(settings: &Settings) -> Options {
 
 fn serve(runtime: &Runtime, shell: Shell, args: Args) -> u8 {
     let Args { mut sources, command, .. } = args;
-    let interrupts = match Interrupts::listen() {
+    let mut interrupts = match Interrupts::listen() {
         Ok(interrupts) => interrupts,
         Err(error) => {
             tell(error);
             return FAILED;
         }
     };
+    let session = shell.session.clone();
     if sources.is_empty() && command.is_none() {
         if io::stdin().is_terminal() {
-            return match repl::run(runtime, shell, interrupts) {
+            let code = match repl::run(runtime, shell, &mut interrupts) {
                 Ok(()) => 0,
                 Err(error) => {
                     tell(error);
                     FAILED
                 }
             };
+            runtime.block_on(settled(&session, &mut interrupts));
+            return code;
         }
         sources.push(Source::File("-".to_string()));
     }
-    runtime.block_on(batch(shell, sources, command, interrupts))
+    runtime.block_on(batch(shell, sources, command, &session, interrupts))
+}
+
+/// How long what was given up may take to remove what it stored.
+const CLEANING: Duration = Duration::from_secs(10);
+
+/// Waits until nothing writes any more, but not for ever, nor beyond another interrupt.
+async fn settled(session: &Session, interrupts: &mut Interrupts) {
+    let settled = tokio::select! {
+        biased;
+        () = session.settle() => true,
+        () = interrupts.next() => false,
+        () = patience(CLEANING) => false,
+    };
+    if !settled {
+        tell("warning: files of what was interrupted may be left; no table names them");
+    }
 }
 
 /// Runs everything on a thread of its own, so that an interrupt is heard whatever the run is waiting for.
-async fn batch(mut shell: Shell, sources: Vec<Source>, command: Option<Command>, mut interrupts: Interrupts) -> u8 {
+async fn batch(
+    mut shell: Shell,
+    sources: Vec<Source>,
+    command: Option<Command>,
+    session: &Session,
+    mut interrupts: Interrupts,
+) -> u8 {
     let mut task = tokio::spawn(async move { shell.batch(&sources, command).await });
     let done = tokio::select! {
         done = &mut task => done,
         () = interrupts.next() => {
             task.abort();
+            interrupted();
             // What was running gets a moment to let go of its files; a second interrupt doesn't wait for it.
             tokio::select! {
-                _ = &mut task => {}
+                _ = &mut task => settled(session, &mut interrupts).await,
                 () = interrupts.next() => {}
                 () = patience(Duration::from_secs(2)) => {}
             }
-            interrupted();
             return INTERRUPTED;
         }
     };
+    settled(session, &mut interrupts).await;
     match done {
         Ok(Ok(Ended::Fine)) => 0,
         Ok(Ok(Ended::CutShort)) => CUT_SHORT,

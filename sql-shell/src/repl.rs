@@ -52,7 +52,7 @@ const SCHEMAS: &str = "SELECT schema_name AS schema FROM information_schema.sche
                        WHERE schema_name <> 'information_schema' ORDER BY 1";
 
 /// Reads and runs statements until the user leaves.
-pub(crate) fn run(runtime: &Runtime, mut shell: Shell, mut interrupts: Interrupts) -> Result<(), Error> {
+pub(crate) fn run(runtime: &Runtime, mut shell: Shell, interrupts: &mut Interrupts) -> Result<(), Error> {
     shell.interactive = true;
     let config = Config::builder()
         .auto_add_history(false)
@@ -88,7 +88,7 @@ pub(crate) fn run(runtime: &Runtime, mut shell: Shell, mut interrupts: Interrupt
             tell(format_args!("warning: the history is not kept: {error}"));
         }
         shell.layout.width = editor.dimensions().map(|(columns, _)| usize::from(columns));
-        if Command::read(&text) == Some(Command::Quit) || !input(runtime, &mut shell, &mut interrupts, &text) {
+        if Command::read(&text) == Some(Command::Quit) || !input(runtime, &mut shell, interrupts, &text) {
             return Ok(());
         }
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::record_batch::RecordBatch;
 use daygrain::session::{Options, Running, Session, Statement};
+use daygrain::storage::{Env, Stores};
 use daygrain::{Code, Error};
 use futures::StreamExt;
 
@@ -23,6 +24,8 @@ use crate::{demo, export};
 /// A session and where its results go.
 pub(crate) struct Shell {
     pub(crate) session: Session,
+    /// What every session of this process runs in.
+    pub(crate) env: Env,
     /// What the session was made of.
     pub(crate) options: Options,
     pub(crate) layout: Layout,
@@ -44,7 +47,9 @@ pub(crate) enum Ended {
 impl Shell {
     pub(crate) fn new(options: Options, layout: Layout, timing: bool) -> Result<Self, Error> {
         let out = Box::new(BufWriter::with_capacity(1 << 16, io::stdout()));
-        Ok(Shell { session: Session::new(options.clone())?, options, layout, timing, interactive: false, out })
+        let env = Env::new(Stores::new());
+        let session = Session::with_env(options.clone(), env.clone())?;
+        Ok(Shell { session, env, options, layout, timing, interactive: false, out })
     }
 
     /// Runs scripts and then a subcommand. The first failure is the last thing that happens.

@@ -154,9 +154,10 @@ fn list(root: &Path, directory: &Path, found: &mut Vec<(String, u64)>) {
         let path = entry.path();
         if path.is_dir() {
             list(root, &path, found);
-        } else {
+        } else if let Ok(file) = entry.metadata() {
+            // A process that still writes may have taken it away meanwhile.
             let name = path.strip_prefix(root).expect("below the root").to_string_lossy().into_owned();
-            found.push((name, entry.metadata().expect("a file").len()));
+            found.push((name, file.len()));
         }
     }
 }

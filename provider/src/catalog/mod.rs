@@ -109,6 +109,11 @@ pub trait Catalog: fmt::Debug + Send + Sync {
     async fn load(&self, ident: &Ident) -> Result<Option<Base>>;
     /// Where a new table of this name would live (no trailing slash).
     fn location(&self, ident: &Ident) -> Result<String>;
+    /// Whether a table of this name could be made, as far as that can be told before anything is written: its namespace is
+    /// there, and no namespace has its name.
+    async fn check_creatable(&self, _ident: &Ident) -> Result<()> {
+        Ok(())
+    }
     /// Publishes the next state. `base: None` creates the table.
     async fn publish(&self, ident: &Ident, base: Option<&Base>, next: &Proposal) -> Result<Base, PublishError>;
     /// Forgets the table; with `purge` also deletes the files under its location.

@@ -113,7 +113,12 @@ fn arrow(e: &ArrowError) -> Error {
         ArrowError::CsvError(_) | ArrowError::JsonError(_) => Error::new(Code::InputCorrupt, text),
         // Only rows to be written are held against a schema that requires values.
         ArrowError::InvalidArgumentError(why) if why.contains("non-nullable but contains null") => {
-            Error::new(Code::IcebergDataWriteFailed, "a required column would hold null").with("cause", text)
+            // Of VALUES the engine knows the place only: column1 is the first.
+            let column = why.split('\'').nth(1).unwrap_or(why);
+            Error::new(Code::IcebergDataWriteFailed, "a required column would hold null")
+                .with("column", column)
+                .with("cause", text)
+                .help("give the column a value; of VALUES, column1 is the first place")
         }
         ArrowError::InvalidArgumentError(why) | ArrowError::ComputeError(why) => {
             words::recognised(why).unwrap_or_else(|| Error::new(Code::QueryFailed, text))

@@ -7,7 +7,7 @@
 //! error[iceberg_partition_spec_drift]: the dataset no longer derives the table's partition spec
 //!   table: main.messages
 //!   derived: day(created_at)
-//!   help: write to a new table, or evolve the spec
+//!   help: write to a table of another name (--table)
 //! ```
 
 mod causes;

@@ -100,6 +100,7 @@ struct Opened {
 /// Runs an export to its end. `state` gives the memory pool, the partitions and the batch size.
 ///
 /// # Errors
+/// `invalid_argument` for a batch id of nothing but blanks; `unknown_namespace` for a new table in a schema that isn't there;
 /// `unknown_column`, `iceberg_partition_spec_drift`, `iceberg_schema_incompatible`, `iceberg_data_write_failed`, whatever
 /// the input or the store meets, `commit_conflict`, and `commit_state_unknown`.
 // @spec L5 L6 W7 W9
@@ -109,6 +110,11 @@ pub async fn run(
     state: &dyn Session,
     progress: &ExportProgress,
 ) -> Result<Exported> {
+    if request.batch_id.as_ref().is_some_and(|id| id.trim().is_empty()) {
+        return Err(Error::new(Code::InvalidArgument, "a batch id is empty")
+            .with("dataset", request.flags.name())
+            .help("give each batch a name of its own, or none to append in any case"));
+    }
     for _ in 1..ATTEMPTS {
         match attempt(request, committer, state, progress).await {
             // The table changed between planning and commit in a way the files do not fit: plan anew from what is there.
@@ -126,6 +132,9 @@ async fn attempt(
     progress: &ExportProgress,
 ) -> Result<Exported> {
     let base = committer.catalog.load(&request.ident).await?;
+    if base.is_none() {
+        committer.catalog.check_creatable(&request.ident).await?;
+    }
     let table = request.ident.to_string();
     let done =
         |report, json_paths| Exported { table: table.clone(), report, batch_id: request.batch_id.clone(), json_paths };

@@ -12,7 +12,7 @@ use crate::catalog::Base;
 use crate::commit::Committer;
 use crate::dataset::{Dataset, Resolved};
 use crate::error::{Code, Error, Result};
-use crate::layout::{self, Layout};
+use crate::layout;
 use crate::schema;
 use crate::sink::Target;
 
@@ -28,12 +28,12 @@ pub(super) fn check_declared_drift(table: &str, dataset: &Dataset, base: &Base) 
         return Ok(());
     }
     let resolved = Resolved { primary_timestamp: declared.map(str::to_owned), lookup: Vec::new() };
-    check(table, &layout::derive(&resolved, current)?, current, base)
+    check(table, &resolved, current, base)
 }
 
-fn check(table: &str, derived: &Layout, schema: &Schema, base: &Base) -> Result<()> {
+fn check(table: &str, resolved: &Resolved, schema: &Schema, base: &Base) -> Result<()> {
     let metadata = &base.metadata;
-    layout::check_drift(table, derived, schema, metadata.default_partition_spec(), metadata.current_schema())
+    layout::check_declared_drift(table, resolved, schema, metadata.default_partition_spec(), metadata.current_schema())
 }
 
 /// The sink's target: a new table's metadata, or the table's with what must change first.
@@ -133,10 +133,10 @@ fn append(request: &Request, dataset: &Dataset, resolved: &Resolved, base: Base,
     let in_table = |column: &String| current.as_struct().fields().iter().any(|field| field.name == *column);
     let partition_only = Resolved { primary_timestamp: resolved.primary_timestamp.clone(), lookup: Vec::new() };
     if resolved.primary_timestamp.as_ref().is_none_or(in_table) {
-        check(&table, &layout::derive(&partition_only, &current)?, &current, &base)?;
+        check(&table, &partition_only, &current, &base)?;
     } else {
         let theirs = schema::from_arrow(incoming, &dataset.nanoseconds())?;
-        check(&table, &layout::derive(&partition_only, &theirs)?, &theirs, &base)?;
+        check(&table, &partition_only, &theirs, &base)?;
     }
 
     if opened.clash.is_some() {

@@ -27,6 +27,18 @@ async fn export(directory: &Path, dataset: Dataset, lines: &str) -> Result<Expor
 }
 
 #[tokio::test]
+async fn a_blank_batch_id_is_none() {
+    let session = Session::new(Options::at("memory://blank")).unwrap();
+    for blank in ["", " \t"] {
+        let query = Some("SELECT 1 AS n".to_owned());
+        let batch_id = Some(blank.to_owned());
+        let request = Export { dataset: "events".to_owned(), query, batch_id, ..Export::default() };
+        let error = session.export(request, ExportProgress::default()).await.unwrap_err();
+        assert_eq!(error.code(), Code::InvalidArgument, "{error}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_declared_required_is_required() {
     let directory = tempfile::tempdir().unwrap();
     let directory = directory.path();

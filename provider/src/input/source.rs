@@ -144,7 +144,10 @@ impl Source {
             return Ok(());
         }
         let full = |e: DataFusionError| {
-            Error::new(Code::StorageFull, "no room to decompress the input").with("file", self.shown()).source(e)
+            Error::new(Code::StorageFull, "no room to decompress the input")
+                .with("file", self.shown())
+                .help("TMPDIR names the directory for temporary files")
+                .source(e)
         };
         let mut copy = context.runtime_env().disk_manager.create_tmp_file("decompressing input").map_err(full)?;
         let mut from = self.reader(0, self.length, None)?;

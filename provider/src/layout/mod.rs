@@ -110,11 +110,48 @@ pub fn check_drift(
     if ours == theirs {
         return Ok(());
     }
-    Err(Error::new(Code::IcebergPartitionSpecDrift, "the dataset does not derive the table's partition spec any more")
+    Err(drift(table, &theirs, &ours))
+}
+
+/// The same for a dataset whose primary timestamp has no day in `schema`, so that no layout can be derived: as the table is
+/// partitioned by something else then, that is drift before it is anything else.
+///
+/// # Errors
+/// `iceberg_partition_spec_drift`; that of [`derive`] where the declared spec is the table's.
+// @spec L5
+pub fn check_declared_drift(
+    table: &str,
+    dataset: &Resolved,
+    schema: &Schema,
+    current: &PartitionSpecRef,
+    table_schema: &Schema,
+) -> Result<()> {
+    let theirs = describe(current, table_schema);
+    match (derive(dataset, schema), &dataset.primary_timestamp) {
+        (Ok(derived), _) => check_drift(table, &derived, schema, current, table_schema),
+        (Err(error), Some(column)) if error.code() == Code::InvalidConfig => {
+            let ours = call(Transform::Day, column);
+            if ours == theirs {
+                return Err(error);
+            }
+            let kind = find(schema, column).map(|(_, kind)| crate::schema::type_name(&kind));
+            let drift = drift(table, &theirs, &ours);
+            Err(kind.map_or(drift.clone(), |kind| drift.with("column", column).with("type", kind)))
+        }
+        (Err(error), _) => Err(error),
+    }
+}
+
+fn drift(table: &str, current: &str, derived: &str) -> Error {
+    Error::new(Code::IcebergPartitionSpecDrift, "the dataset does not derive the table's partition spec any more")
         .with("table", table)
-        .with("current", theirs)
-        .with("derived", ours)
-        .help("write to a table of another name (--table), or evolve the table's partition spec explicitly"))
+        .with("current", current)
+        .with("derived", derived)
+        .help(if current == "unpartitioned" {
+            "write to a table of another name (--table)"
+        } else {
+            "name the table's timestamp column (--primary-timestamp), or write to a table of another name (--table)"
+        })
 }
 
 /// A partition spec as people write it: `day(message_created_at)`, or `unpartitioned`. Void fields count for nothing.
@@ -235,6 +272,13 @@ mod tests {
         for (derived, current) in [(&day, &flat), (&flat, &day)] {
             let error = check_drift("t", derived, &schema, &bound(current), &schema).unwrap_err();
             assert_eq!(error.code(), Code::IcebergPartitionSpecDrift);
+        }
+        // A column without a day has drifted from either.
+        for current in [&flat, &day] {
+            let declared = resolved(Some("session_id"), &[]);
+            let error = check_declared_drift("t", &declared, &schema, &bound(current), &schema).unwrap_err();
+            assert_eq!(error.code(), Code::IcebergPartitionSpecDrift);
+            assert!(error.to_string().contains("derived: day(session_id)\n  column: session_id\n  type: string"));
         }
     }
 }

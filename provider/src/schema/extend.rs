@@ -85,7 +85,7 @@ impl Merge<'_> {
         match self.source {
             Source::Values => Ok(()),
             Source::Schema => Err(incompatible("a column of the table is missing", path)
-                .help("select it as null, or drop the column from the table first")),
+                .help("select it as null with --query, or write to a new table")),
         }
     }
 

@@ -221,6 +221,7 @@ impl Session {
         if self.0.warehouse.read_only() {
             return Err(read_only("export"));
         }
+        let _running = self.0.warehouse.committer().env.unfinished.begin();
         let state = self.0.context.state();
         let refused = |what: &str| Error::new(Code::InvalidArgument, what).with("dataset", &request.dataset);
         if request.iceberg.is_none() && (request.only_new || request.relocate) {
@@ -243,6 +244,13 @@ impl Session {
             batch_id: request.batch_id,
         };
         export::run(&request, self.0.warehouse.committer(), &state, &progress).await
+    }
+
+    /// Waits until nothing in this session's environment writes any more. An export or INSERT that is dropped before it
+    /// commits has its files deleted by a task of the runtime: wait for it here before the runtime or the process ends,
+    /// else they stay. Set a limit with a timeout; a store that doesn't answer is waited for.
+    pub async fn settle(&self) {
+        self.0.warehouse.committer().env.unfinished.over().await;
     }
 }
 

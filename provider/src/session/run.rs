@@ -17,7 +17,7 @@ use crate::exec;
 use crate::predicate::advice;
 use crate::scan::{Gap, ScanReport};
 use crate::sql::{self, Ddl, Listing, Parsed, TableName};
-use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, ident};
+use crate::table::{DEFAULT_SCHEMA, External, IcebergTable, Warehouse, ident};
 
 impl Session {
     pub(super) async fn start(&self, text: &str) -> Result<Running> {
@@ -27,13 +27,15 @@ impl Session {
         }
         match parsed {
             Parsed::ExplainPruning(inner) => self.explain_pruning(*inner).await,
+            Parsed::Sql(statement) if only_shows(&statement) => Warehouse::shown(self.sql(*statement)).await,
             Parsed::Sql(statement) => self.sql(*statement).await,
         }
     }
 
     async fn sql(&self, mut statement: DfStatement) -> Result<Running> {
         let state = self.0.context.state();
-        if lists(&statement) {
+        let lists = lists(&statement);
+        if lists {
             self.0.warehouse.list().await?;
         }
         self.renew_prepared(&statement).await?;
@@ -41,6 +43,14 @@ impl Session {
         self.prepare(&mut statement, &state).await?;
         if let Some(ddl) = Ddl::of(&statement)? {
             return self.ddl(ddl, statement).await;
+        }
+        let mut notes = Vec::new();
+        if lists {
+            // Only now: names are settled among all tables.
+            let failed = self.0.warehouse.list_readable().await?;
+            notes.extend(
+                failed.iter().map(|(table, error)| format!("left out: {table}, {}: {}", error.code(), error.what())),
+            );
         }
         let plan = state.statement_to_plan(statement).await?;
         self.refuse_writes(&plan)?;
@@ -51,11 +61,17 @@ impl Session {
                 let frame = self.0.context.execute_logical_plan(plan).await?;
                 self.0.definitions.learn(&written);
                 let plan = frame.create_physical_plan().await?;
-                self.execute(plan, Vec::new())
+                self.execute(plan, notes)
             }
             plan => {
+                if let LogicalPlan::Explain(explain) = &plan
+                    && matches!(explain.plan.as_ref(), LogicalPlan::Dml(_))
+                {
+                    // What can't be planned fails; the engine's EXPLAIN would print the error as a row.
+                    state.create_physical_plan(&explain.plan).await?;
+                }
                 let plan = state.create_physical_plan(&plan).await?;
-                let notes = full_scan_notes(&plan);
+                notes.extend(full_scan_notes(&plan));
                 self.execute(plan, notes)
             }
         }
@@ -274,13 +290,16 @@ fn levels(schema: &str) -> Vec<String> {
     schema.split('.').map(str::to_owned).collect()
 }
 
-/// True where the answer needs the names of all tables.
+/// True for an EXPLAIN that runs nothing.
+fn only_shows(statement: &DfStatement) -> bool {
+    matches!(statement, DfStatement::Explain(explain) if !explain.analyze)
+}
+
+/// True where the answer comes from `information_schema`, which asks every table.
 fn lists(statement: &DfStatement) -> bool {
     let DfStatement::Statement(ast) = statement else { return false };
-    matches!(
-        ast.as_ref(),
-        Ast::ShowTables { .. } | Ast::ShowColumns { .. } | Ast::ShowSchemas { .. } | Ast::ShowCreate { .. }
-    ) || statement.to_string().to_ascii_lowercase().contains("information_schema")
+    matches!(ast.as_ref(), Ast::ShowColumns { .. } | Ast::ShowCreate { .. })
+        || statement.to_string().to_ascii_lowercase().contains("information_schema")
 }
 
 /// A warning for each scan that filters and yet reads every partition of a partitioned table.

@@ -28,6 +28,7 @@ use super::{Outcome, Report, Target, external, plan_error};
 use crate::catalog::Ident;
 use crate::commit::{Append, Committer, Published, find_batch};
 use crate::error::{Code, Error, Result};
+use crate::storage::Work;
 
 /// What makes a change a snapshot.
 #[async_trait]
@@ -90,15 +91,23 @@ fn count_schema() -> SchemaRef {
 }
 
 /// Deletes the files of a run that is dropped before it commits.
-struct Guard(Arc<Run>);
+struct Guard {
+    run: Arc<Run>,
+    /// Goes with whoever deletes them.
+    work: Option<Work>,
+}
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if self.0.is_writing() {
-            let run = Arc::clone(&self.0);
+        if self.run.is_writing() {
+            let run = Arc::clone(&self.run);
+            let work = self.work.take();
             match Handle::try_current() {
                 Ok(runtime) => {
-                    runtime.spawn(async move { run.discard(Proof::NeverSent).await });
+                    runtime.spawn(async move {
+                        run.discard(Proof::NeverSent).await;
+                        drop(work);
+                    });
                 }
                 Err(_) => {
                     tracing::warn!(files = ?run.staged(), "a run was dropped outside of its runtime; its files stay")
@@ -109,8 +118,7 @@ impl Drop for Guard {
 }
 
 impl Shared {
-    async fn run(&self, input: SendableRecordBatchStream) -> DfResult<RecordBatch> {
-        let guard = Guard(Arc::clone(&self.run));
+    async fn run(&self, input: SendableRecordBatchStream, guard: Guard) -> DfResult<RecordBatch> {
         if let Some(snapshot_id) = self.landed_before() {
             drop(input);
             return self.done(Report { snapshot_id, ..nothing(Outcome::Skipped) });
@@ -272,10 +280,12 @@ impl ExecutionPlan for CommitExec {
         if partition != 0 {
             return Err(plan_error("CommitExec has one partition"));
         }
-        self.shared.run.begin().map_err(external)?;
+        let work = self.shared.run.begin(&self.shared.layout.properties.data_location).map_err(external)?;
+        // From here on tasks may write, whether or not anybody polls.
+        let guard = Guard { run: Arc::clone(&self.shared.run), work: Some(work) };
         let input = self.input.execute(0, context)?;
         let shared = Arc::clone(&self.shared);
-        let count = stream::once(async move { shared.run(input).await });
+        let count = stream::once(async move { shared.run(input, guard).await });
         Ok(Box::pin(RecordBatchStreamAdapter::new(count_schema(), count)))
     }
 }

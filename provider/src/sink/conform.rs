@@ -192,7 +192,8 @@ fn require(array: &ArrayRef, path: &str, outer: Option<&NullBuffer>) -> Result<(
     // @spec L8
     Err(Error::new(Code::IcebergDataWriteFailed, "a required column holds null")
         .with("column", path)
-        .with("rows", nulls))
+        .with("rows", nulls)
+        .help("correct these rows, or leave them out: --query \"SELECT … WHERE column IS NOT NULL\""))
 }
 
 fn structs(array: &ArrayRef, fields: &Fields, path: &str, outer: Option<&NullBuffer>) -> Result<ArrayRef> {

@@ -111,7 +111,7 @@ pub fn plan(
     state: &dyn Session,
     progress: Arc<Progress>,
 ) -> Result<Arc<dyn ExecutionPlan>> {
-    let run = Run::new(committer.env.ids.uuid(), committer.env.stores.clone());
+    let run = Run::new(committer.env.ids.uuid(), committer.env.clone());
     plan::build(input, target, Arc::new(committer), run, state.config().target_partitions(), progress)
 }
 

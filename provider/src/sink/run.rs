@@ -17,7 +17,7 @@ use tokio::sync::mpsc::{Receiver, Sender, channel};
 use super::Report;
 use crate::commit::Reclaimable;
 use crate::error::{Code, Error, Result};
-use crate::storage::{self, Stores};
+use crate::storage::{self, Env, NewDirectories, Stores, Work};
 
 /// Deletions sent at once.
 const DELETIONS: usize = 16;
@@ -27,6 +27,7 @@ const DELETIONS: usize = 16;
 pub(super) struct Run {
     pub id: uuid::Uuid,
     pub stores: Stores,
+    env: Env,
     state: Mutex<State>,
     /// Held until the run is over: who waits for the writers hears it close.
     ended: tokio::sync::Mutex<Receiver<()>>,
@@ -40,6 +41,8 @@ struct State {
     files: Vec<DataFile>,
     /// Each writing task holds a copy of it; `None`: no task may start any more.
     writers: Option<Sender<()>>,
+    /// The directories that the run's files make.
+    directories: Option<NewDirectories>,
     report: Option<Report>,
 }
 
@@ -60,26 +63,29 @@ pub(super) enum Proof {
 }
 
 impl Run {
-    pub(super) fn new(id: uuid::Uuid, stores: Stores) -> Self {
+    pub(super) fn new(id: uuid::Uuid, env: Env) -> Self {
         let (writers, ended) = channel(1);
         let state = State {
             stage: Stage::Planned,
             staged: Vec::new(),
             files: Vec::new(),
             writers: Some(writers),
+            directories: None,
             report: None,
         };
-        Run { id, stores, state: Mutex::new(state), ended: tokio::sync::Mutex::new(ended) }
+        Run { id, stores: env.stores.clone(), env, state: Mutex::new(state), ended: tokio::sync::Mutex::new(ended) }
     }
 
-    /// Begins; a run is run once.
-    pub(super) fn begin(&self) -> Result<()> {
+    /// Begins to write files below `data`; a run is run once. It isn't over before what is returned is dropped.
+    pub(super) fn begin(&self, data: &str) -> Result<Work> {
+        let data = self.stores.resolve(data)?.location();
         let mut state = self.state.lock();
         if state.stage != Stage::Planned {
             return Err(Error::new(Code::Internal, "a sink's plan can be executed once only"));
         }
         state.stage = Stage::Writing;
-        Ok(())
+        state.directories = NewDirectories::below(&data);
+        Ok(self.env.unfinished.begin())
     }
 
     /// A writing task's token: the run isn't over before it is dropped.
@@ -127,17 +133,17 @@ impl Run {
         self.state.lock().staged.clone()
     }
 
-    /// Waits until no task writes any more, then deletes every file of the run. Returns those that could not be deleted.
+    /// Waits until no task writes any more, then deletes every file of the run and the directories made for them. Returns those that could not be deleted.
     // @spec W9
     pub(super) async fn discard(&self, _proof: Proof) -> Vec<String> {
-        let staged = {
+        let (staged, directories) = {
             let mut state = self.state.lock();
             state.stage = Stage::Done;
             state.writers = None;
-            std::mem::take(&mut state.staged)
+            (std::mem::take(&mut state.staged), state.directories.take())
         };
         while self.ended.lock().await.recv().await.is_some() {}
-        let deletions = stream::iter(staged).map(|location| async move {
+        let deletions = stream::iter(staged.clone()).map(|location| async move {
             match self.delete(&location).await {
                 Ok(()) => None,
                 Err(error) => {
@@ -146,7 +152,11 @@ impl Run {
                 }
             }
         });
-        deletions.buffer_unordered(DELETIONS).filter_map(std::future::ready).collect().await
+        let left = deletions.buffer_unordered(DELETIONS).filter_map(std::future::ready).collect().await;
+        if let Some(directories) = directories {
+            directories.remove_emptied(staged).await;
+        }
+        left
     }
 
     /// Whether a run that is dropped now leaves files that are certainly in no table.

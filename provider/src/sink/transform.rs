@@ -25,7 +25,7 @@ pub(super) fn check(transform: &Transform, name: &str) -> Result<()> {
     match transform {
         Transform::Unknown => Err(Error::new(Code::NotSupported, "the partition or sort transform is not known")
             .with("field", name)
-            .help("another engine's transform can be read and never written; evolve the spec or order first")),
+            .help("another engine's transform can be read and never written: write to a new table")),
         _ => Ok(()),
     }
 }

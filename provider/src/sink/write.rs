@@ -162,7 +162,9 @@ impl Task {
             let located = self.run.stores.resolve(&location)?;
             self.run.stage(&location)?;
             let progress = Arc::clone(&self.progress);
-            let writer = FileWriter::open(&self.settings, location, located, self.reservation.new_empty(), progress)?;
+            let reservation = self.reservation.new_empty();
+            let writer =
+                FileWriter::open(&self.settings, location, located, reservation, progress, self.writing.clone())?;
             self.files += 1;
             self.open = Some(Open { writer, key, partition });
         }

@@ -21,6 +21,7 @@ use parquet::arrow::arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::writer::SerializedFileWriter;
+use tokio::sync::mpsc::Sender;
 
 pub(super) use self::settings::Settings;
 use self::upload::{Segments, Upload};
@@ -67,6 +68,7 @@ impl FileWriter {
         located: Located,
         reservation: MemoryReservation,
         progress: Arc<Progress>,
+        writing: Sender<()>,
     ) -> Result<Self> {
         let segments = Segments::default();
         let root = settings.parquet.root_schema_ptr();
@@ -84,7 +86,7 @@ impl FileWriter {
             groups: 0,
             rows: 0,
             observed: Observed::default(),
-            upload: Upload::new(located),
+            upload: Upload::new(located, writing),
             reservation,
             progress,
         })

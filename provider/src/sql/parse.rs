@@ -89,7 +89,15 @@ fn understood(text: &str) -> Result<Parsed> {
     }
     let statement = Box::new(parser.parse_statement()?);
     match parser.parser.peek_token().token {
-        Token::EOF | Token::SemiColon => {}
+        Token::EOF => {}
+        Token::SemiColon => {
+            while parser.parser.consume_token(&Token::SemiColon) {}
+            if parser.parser.peek_token().token != Token::EOF {
+                return Err(Error::new(Code::SqlSyntax, "there is more than one statement")
+                    .with("after the first", parser.parser.peek_token().token)
+                    .help("one statement is run here: leave the others out, or run each by itself"));
+            }
+        }
         other => {
             return Err(Error::new(Code::SqlSyntax, format!("the statement should end before: {other}")));
         }
@@ -153,7 +161,10 @@ mod tests {
     fn pruning_is_a_statement_of_ours() {
         assert!(matches!(parse("explain pruning select 1"), Ok(Parsed::ExplainPruning(_))));
         assert!(matches!(parse("EXPLAIN select 1"), Ok(Parsed::Sql(_))));
-        for wrong in ["selec 1", "select 1 select 2", "explain pruning", ""] {
+        for fine in ["select 1;", "select 1 ;; -- no more\n;"] {
+            assert!(parse(fine).is_ok(), "{fine}");
+        }
+        for wrong in ["selec 1", "select 1 select 2", "select 1; select 2", "select 1;; x", "explain pruning", ""] {
             assert_eq!(parse(wrong).map(drop).map_err(|e| e.code()), Err(Code::SqlSyntax), "{wrong}");
         }
     }

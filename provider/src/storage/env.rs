@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 use uuid::{Builder, Uuid};
 
-use super::Stores;
+use super::{Stores, Unfinished};
 
 /// The environment everything that touches a store is given.
 #[derive(Clone, Debug)]
@@ -22,17 +22,20 @@ pub struct Env {
     pub clock: Arc<dyn Clock>,
     /// Fresh names and numbers.
     pub ids: Arc<dyn Ids>,
+    /// The runs that write or clean up.
+    pub unfinished: Unfinished,
 }
 
 impl Env {
     /// The environment of a real process: the system's clock, random names.
     pub fn new(stores: Stores) -> Self {
-        Env { stores, clock: Arc::new(SystemClock), ids: Arc::new(RandomIds) }
+        Env { stores, clock: Arc::new(SystemClock), ids: Arc::new(RandomIds), unfinished: Unfinished::new() }
     }
 
     /// An environment in which everything repeats: a clock that stands still at 2026-01-01, names drawn from `seed`.
     pub fn deterministic(stores: Stores, seed: u64) -> Self {
-        Env { stores, clock: Arc::new(ManualClock::new(1_767_225_600_000)), ids: Arc::new(SeededIds::new(seed)) }
+        let clock = Arc::new(ManualClock::new(1_767_225_600_000));
+        Env { stores, clock, ids: Arc::new(SeededIds::new(seed)), unfinished: Unfinished::new() }
     }
 }
 

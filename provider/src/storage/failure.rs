@@ -31,10 +31,26 @@ pub fn error(location: &str, err: impl StdError + Send + Sync + 'static) -> Erro
     // The operating system's own words say it best: what wraps them repeats the location.
     let cause = causes(&err).filter_map(|e| e.downcast_ref::<io::Error>()).last();
     let cause = cause.map_or_else(|| err.to_string(), ToString::to_string);
-    Error::new(code, what)
+    let error = Error::new(code, what)
         .with("location", redact(location))
         .with("cause", redact(&cause))
-        .source(Cause(redact(&format!("{err:?}"))))
+        .source(Cause(redact(&format!("{err:?}"))));
+    match help(code) {
+        Some(help) => error.help(help),
+        None => error,
+    }
+}
+
+/// What to do about a store's answer.
+fn help(code: Code) -> Option<&'static str> {
+    match code {
+        Code::PermissionDenied => Some("grant access to the location, or choose another --warehouse"),
+        Code::StorageFull => Some("make room and repeat: what a failed export had written was removed"),
+        Code::FileNotFound => Some(
+            "check that the location is right and that files can be made there; repeat if a table was just dropped",
+        ),
+        _ => None,
+    }
 }
 
 /// A file where the path of a local location needs a directory.
@@ -87,6 +103,14 @@ mod tests {
         assert_eq!(err.code(), Code::StorageFailed);
         assert!(err.help_text().is_some());
         assert!(err.context().contains(&("file", file.display().to_string())), "{err}");
+    }
+
+    #[test]
+    fn what_a_user_can_mend_has_a_help_line() {
+        for errno in [2, 13, 28, 30] {
+            let err = error("file:///w/main/t", generic(io::Error::from_raw_os_error(errno)));
+            assert!(err.help_text().is_some(), "{err}");
+        }
     }
 
     #[test]

@@ -262,7 +262,7 @@ fn stage(path: &FsPath) -> io::Result<(File, PathBuf)> {
 }
 
 /// The deepest directory above `path` that exists: what is below it will be made by the write.
-fn existing_ancestor(path: &FsPath) -> PathBuf {
+pub(super) fn existing_ancestor(path: &FsPath) -> PathBuf {
     let above = path.ancestors().skip(1);
     above.into_iter().find(|dir| dir.is_dir()).unwrap_or(FsPath::new("/")).to_owned()
 }

@@ -26,16 +26,20 @@ use url::Url;
 
 use crate::error::{Code, Error, Result};
 
+mod emptied;
 mod env;
 mod failure;
 mod iceberg_io;
 mod local;
 pub mod paths;
+mod unfinished;
 
+pub use emptied::NewDirectories;
 pub use env::{Clock, Env, Ids, ManualClock, RandomIds, SeededIds, SystemClock};
 pub use failure::error;
 pub use iceberg_io::{IcebergStorage, IcebergStorageFactory};
 pub use local::{LocalStore, remove_empty_directories};
+pub use unfinished::{Unfinished, Work};
 
 /// A location resolved to the store that serves it.
 #[derive(Clone, Debug)]

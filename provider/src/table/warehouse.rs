@@ -11,6 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use datafusion::catalog::{CatalogProvider, SchemaProvider, TableProvider};
 use datafusion::common::Result as DfResult;
+use futures::{StreamExt, stream};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::OnceCell;
 
@@ -25,6 +26,9 @@ use crate::scan::TimeTravel;
 pub const CATALOG: &str = "daygrain";
 /// The schema of unqualified names.
 pub const DEFAULT_SCHEMA: &str = "main";
+
+/// Tables loaded at a time, where all are.
+const LOADS: usize = 16;
 
 type Name = (String, String);
 type Loaded = Arc<OnceCell<Option<Arc<dyn TableProvider>>>>;
@@ -50,6 +54,8 @@ struct Shared {
     local: Local,
     /// Tables by schema: known only after [`Warehouse::list`], since listing is asynchronous and providers are not.
     listed: RwLock<BTreeMap<String, Vec<String>>>,
+    /// Those of them that can't be loaded, as far as that was [tried](Warehouse::list_readable).
+    unreadable: RwLock<BTreeSet<Name>>,
     /// Schemas in which a table was found.
     known: RwLock<BTreeSet<String>>,
 }
@@ -57,6 +63,8 @@ struct Shared {
 tokio::task_local! {
     /// What the running statement has loaded.
     static STATEMENT: Mutex<BTreeMap<Name, Loaded>>;
+    /// What is planned is only shown.
+    static SHOWN: ();
 }
 
 /// The catalog provider of a session.
@@ -71,6 +79,7 @@ impl Warehouse {
             read_only,
             local: Local::default(),
             listed: RwLock::default(),
+            unreadable: RwLock::default(),
             known: RwLock::default(),
         }))
     }
@@ -78,6 +87,11 @@ impl Warehouse {
     /// Runs `planning` so that each table it names is loaded once. Without it every look-up loads the table anew.
     pub async fn statement<F: Future>(planning: F) -> F::Output {
         STATEMENT.scope(Mutex::default(), planning).await
+    }
+
+    /// Plans what is to be shown and never run: a session that is read-only may see how it would write.
+    pub(crate) async fn shown<F: Future>(planning: F) -> F::Output {
+        SHOWN.scope((), planning).await
     }
 
     /// What commits to this catalog.
@@ -109,7 +123,31 @@ impl Warehouse {
         }
         all.entry(DEFAULT_SCHEMA.to_owned()).or_default();
         *self.0.listed.write() = all;
+        self.0.unreadable.write().clear();
         Ok(())
+    }
+
+    /// [Lists](Self::list), and loads what was listed: `information_schema` shows what can be loaded, so that one damaged table
+    /// doesn't take the others with it. Returns the rest, each with its error.
+    ///
+    /// # Errors
+    /// As [`Warehouse::list`].
+    pub async fn list_readable(&self) -> Result<Vec<(String, Error)>> {
+        self.list().await?;
+        let names: Vec<Name> = self
+            .listed()
+            .into_iter()
+            .flat_map(|(schema, tables)| tables.into_iter().map(move |table| (schema.clone(), table)))
+            .collect();
+        let loads = names.into_iter().map(|(schema, table)| async move {
+            let error = self.table(&schema, &table).await.err()?;
+            Some(((schema, table), error))
+        });
+        let mut failed: Vec<(Name, Error)> =
+            stream::iter(loads).buffer_unordered(LOADS).filter_map(std::future::ready).collect().await;
+        failed.sort_by(|(a, _), (b, _)| a.cmp(b));
+        *self.0.unreadable.write() = failed.iter().map(|(name, _)| name.clone()).collect();
+        Ok(failed.into_iter().map(|((schema, table), error)| (display(&ident(&schema, &table)), error)).collect())
     }
 
     /// Schemas and their tables, as far as they were [listed](Self::list).
@@ -196,7 +234,7 @@ impl Warehouse {
     }
 
     fn access(&self, ident: Ident, base: crate::catalog::Base) -> Access {
-        if self.0.read_only {
+        if self.0.read_only && SHOWN.try_with(|()| ()).is_err() {
             return Access::ReadOnly("the session is read-only");
         }
         Access::Append { ident, base: Box::new(base), committer: self.0.committer.clone() }
@@ -245,7 +283,9 @@ impl SchemaProvider for Tables {
     }
 
     fn table_names(&self) -> Vec<String> {
-        self.warehouse.0.listed.read().get(&self.schema).cloned().unwrap_or_default()
+        let unreadable = self.warehouse.0.unreadable.read();
+        let listed = self.warehouse.0.listed.read().get(&self.schema).cloned().unwrap_or_default();
+        listed.into_iter().filter(|table| !unreadable.contains(&(self.schema.clone(), table.clone()))).collect()
     }
 
     async fn table(&self, name: &str) -> DfResult<Option<Arc<dyn TableProvider>>> {

@@ -38,7 +38,7 @@ pub(crate) async fn run(shell: &mut Shell) -> Result<(), Stop> {
     }
     let directory = new_directory()?;
     shell.options = Options { warehouse: shown(&directory.join("warehouse")), config: None, ..shell.options.clone() };
-    shell.session = Session::new(shell.options.clone())?;
+    shell.session = Session::with_env(shell.options.clone(), shell.env.clone())?;
     let messages = conversations::messages(MESSAGES, SESSIONS, FROM, DAYS);
     fill(shell, &directory, &messages).await?;
     ask(shell, &messages).await?;

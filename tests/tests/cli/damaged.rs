@@ -173,6 +173,18 @@ fn one_damaged_table_leaves_the_others_alone() {
     fs::write(metadata(&shell), "nonsense").unwrap();
     assert_eq!(one(&shell, "select count(*) from other"), "5");
     assert_eq!(shell.tsv("show tables").lines().len(), 2);
+    let left_out = "note: left out: events, metadata_corrupt: ";
+    for (sql, rows) in [
+        ("show columns from other", 3),
+        ("select table_name from information_schema.tables where table_schema = 'main'", 1),
+        ("select column_name from information_schema.columns where table_schema = 'main'", 3),
+    ] {
+        let ran = shell.tsv(sql);
+        assert_eq!(ran.lines().len(), rows, "{ran}");
+        assert!(ran.stderr.starts_with(left_out) && ran.stderr.lines().count() == 1, "{ran}");
+    }
+    shell.sql("show columns from events").failed("metadata_corrupt");
+    shell.sql("select * from events, information_schema.tables").failed("metadata_corrupt");
     shell.sql("drop table events").ok();
     assert_eq!(shell.tsv("show tables").lines().len(), 1);
 }

@@ -43,6 +43,9 @@ fn a_batch_is_written_once() {
     assert_eq!(export(&shell, &["events", "events.csv", "--batch-id", "b2"])["outcome"], "committed");
     assert_eq!(export(&shell, &["events", "events.csv", "--batch-id", "b1"])["outcome"], "skipped");
     assert_eq!(export(&shell, &["events", "events.csv"])["batch_id"], Value::Null);
+    for blank in ["", "  "] {
+        shell.run(["export", "events", "events.csv", "--batch-id", blank]).refused(2, "invalid_argument");
+    }
     assert_eq!(one(&shell, "select count(*) from events"), "15");
 }
 
@@ -74,9 +77,40 @@ fn rows_of_a_query() {
     shell.run(["export", "totals", "--query", "drop table events"]).failed("invalid_argument");
     shell.run(["export", "totals", "--query", "insert into events select * from events"]).failed("invalid_argument");
     shell.run(["export", "totals", "--query", "selec"]).failed("sql_syntax");
+    let before = shell.listing("warehouse");
+    shell.run(["export", "q1", "--query", "select 1 a; select 2 a"]).failed("sql_syntax");
+    assert_eq!(shell.listing("warehouse"), before);
+    assert_eq!(export(&shell, &["q1", "--query", "select 1 a; -- no more"])["rows"], 1);
     let empty = export(&shell, &["totals", "--query", &query.replace("n < 5", "n < 0")]);
     assert_eq!((&empty["outcome"], &empty["snapshot_id"]), (&"empty".into(), &Value::Null));
     assert_eq!(one(&shell, "select count(*) from totals"), "4");
+}
+
+#[test]
+fn the_schema_is_looked_for_before_anything_is_written() {
+    let shell = Shell::new();
+    shell.file("events.csv", EVENTS);
+    for table in ["nons.x", "main.a.b", "daygrain.nons.x"] {
+        shell.run(["export", "events", "events.csv", "--table", table]).failed("unknown_namespace");
+        assert!(!shell.path("warehouse").exists(), "{table}");
+    }
+    shell.sql("create schema s; create schema s.inner").ok();
+    shell.run(["export", "events", "events.csv", "--table", "s.inner"]).failed("already_exists");
+    assert!(!shell.path("warehouse/s/inner/data").exists());
+    assert_eq!(export(&shell, &["events", "events.csv", "--table", "s.inner.t"])["outcome"], "committed");
+}
+
+#[test]
+fn a_timestamp_column_that_is_gained_is_drift() {
+    let shell = Shell::new();
+    shell.file("mix.ndjson", "{\"ts\":\"2026-06-04T12:00:00Z\",\"n\":1}\n{\"ts\":\"soon\",\"n\":2}\n");
+    shell.run(["export", "nots", "mix.ndjson"]).ok();
+    shell.file("good.ndjson", "{\"ts\":\"2026-06-04T12:00:00Z\",\"n\":1}\n");
+    for input in ["mix.ndjson", "good.ndjson"] {
+        let ran = shell.run(["export", "nots", input, "--primary-timestamp", "ts"]);
+        let error = ran.failed("iceberg_partition_spec_drift");
+        assert!(error.contains("  current: unpartitioned\n  derived: day(ts)\n"), "{ran}");
+    }
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn iceberg_tables_by_directory_and_by_metadata_file() {
         shell.tsv(&format!("{}; insert into events values (null, 'x', 1); select count(*) as c from x", at(table)));
     assert_eq!(ran.lines().last(), Some(&"11"), "{ran}");
     shell.sql(&format!("{}; insert into x values (null, 'x', 1)", at(table))).failed("read_only");
+    shell.sql(&format!("{}; explain insert into x values (null, 'x', 1)", at(table))).failed("read_only");
     let before = shell.listing("warehouse");
     shell.sql(&format!("{}; drop table x; select * from x", at(table))).failed("unknown_table");
     shell.sql(&format!("{}; drop table x purge", at(table))).ok();

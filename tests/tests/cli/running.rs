@@ -230,6 +230,54 @@ fn an_interrupt_is_130() {
     ran.refused(130, "interrupted");
 }
 
+/// One row for each of 6,000 days: as many files, which take a store seconds to make durable.
+const DAYS: &str = "select arrow_cast(value * 86400000000, 'Timestamp(Microsecond, Some(\"+00:00\"))') as ts, value as n \
+                    from range(0, 6000)";
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_export_leaves_nothing() {
+    let shell = Shell::new();
+    let export = ["export", "days", "--query", DAYS, "--primary-timestamp", "ts"];
+    for signal in ["-INT", "-TERM"] {
+        let ran = interrupted_while_writing(&shell, &export, "main/days", signal);
+        ran.refused(130, "interrupted");
+        assert_eq!((ran.stdout.as_str(), ran.stderr.lines().count()), ("", 1), "{ran}");
+        assert!(!shell.path("warehouse").exists(), "{:?}", shell.listing("warehouse"));
+    }
+    // A table that was there is as it was, and so is what another left empty.
+    shell.sql("create schema s").ok();
+    let few = format!("{DAYS} limit 5");
+    shell.run(["export", "days", "--table", "s.days", "--query", &few, "--primary-timestamp", "ts"]).ok();
+    fs::create_dir_all(shell.path("warehouse/s/other/data")).unwrap();
+    let before = shell.listing("warehouse");
+    let ran = interrupted_while_writing(&shell, &[&export[..], &["--table", "s.days"]].concat(), "s/days", "-INT");
+    ran.refused(130, "interrupted");
+    assert_eq!(shell.listing("warehouse"), before);
+    assert!(shell.path("warehouse/s/other/data").exists());
+    let days = fs::read_dir(shell.path("warehouse/s/days/data")).unwrap();
+    assert_eq!(days.count(), before.iter().filter(|(file, _)| file.ends_with(".parquet")).count());
+}
+
+/// Sends a signal once an export has stored some files of a table.
+#[cfg(unix)]
+fn interrupted_while_writing(shell: &Shell, arguments: &[&str], table: &str, signal: &str) -> Ran {
+    let data = format!("warehouse/{table}/data");
+    let files = |shell: &Shell| shell.listing(&data).len();
+    let before = files(shell);
+    let mut command = shell.command(arguments);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().expect("the shell starts");
+    let begun = std::time::Instant::now();
+    while files(shell) < before + 20 {
+        assert!(begun.elapsed() < Duration::from_secs(60), "the export writes nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args([signal, &child.id().to_string()]).status().expect("kill runs");
+    assert!(killed.success());
+    Ran::of(&child.wait_with_output().expect("the shell ends"), &command)
+}
+
 #[test]
 fn a_reader_that_has_enough_ends_the_run() {
     let shell = Shell::new();

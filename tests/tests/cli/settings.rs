@@ -93,6 +93,9 @@ fn read_only_refuses_whatever_would_write() {
                  create external table e stored as csv location 'events.csv' options ('format.has_header' 'true');
                  select * from e; drop table e; create view v as select * from events; select * from v; drop view v";
     shell.run(["--read-only", "-c", reads]).ok();
+    // How a statement would write may be seen.
+    let ran = shell.run(["--read-only", "-c", "explain insert into events select * from events"]);
+    assert!(ran.ok().contains("CommitExec: table=main.events"), "{ran}");
     assert_eq!(shell.listing("."), before);
 }
 

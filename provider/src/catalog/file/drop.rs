@@ -70,7 +70,7 @@ impl FileCatalog {
                 "the table's files may be used by others, they are not deleted",
             )
             .with("property", format!("{GC_ENABLED}=false"))
-            .help("drop the table without PURGE, or remove the property first"));
+            .help("drop the table without PURGE: its files stay, and the shell says where"));
         }
         let at = self.at(location)?;
         let own = self.at(&metadata_directory(location))?.path;

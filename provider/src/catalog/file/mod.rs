@@ -174,6 +174,10 @@ impl Catalog for FileCatalog {
         Ok(paths::join(&namespace, &names::directory_of(&ident.name)?))
     }
 
+    async fn check_creatable(&self, ident: &Ident) -> Result<()> {
+        self.check_free(ident).await.map_err(|e| e.with("table", ident))
+    }
+
     async fn publish(&self, ident: &Ident, base: Option<&Base>, next: &Proposal) -> Result<Base, PublishError> {
         self.publish_next(ident, base, next).await
     }

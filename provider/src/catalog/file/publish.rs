@@ -101,15 +101,21 @@ impl FileCatalog {
     /// A table can be created where no metadata file is, in a namespace that exists.
     async fn check_absent(&self, ident: &Ident, table: &str) -> Result<(), PublishError> {
         let not_sent = |error: Error| PublishError::NotSent(error.with("table", ident));
-        self.require_namespace(&ident.namespace).await.map_err(not_sent)?;
-        if self.is_marked(ident).await.map_err(not_sent)? {
-            return Err(not_sent(Error::new(Code::AlreadyExists, "a schema of this name exists already")));
-        }
+        self.check_free(ident).await.map_err(not_sent)?;
         let listed = self.metadata_files(table).await.map_err(not_sent)?;
         if listed.is_absent().map_err(not_sent)? {
             return Ok(());
         }
         Err(PublishError::Conflict(already_exists().with("table", ident)))
+    }
+
+    /// A table's namespace has to exist, and none may have the table's own name.
+    pub(super) async fn check_free(&self, ident: &Ident) -> Result<()> {
+        self.require_namespace(&ident.namespace).await?;
+        if self.is_marked(ident).await? {
+            return Err(Error::new(Code::AlreadyExists, "a schema of this name exists already"));
+        }
+        Ok(())
     }
 
     /// A compressed file is another name of the same version: creating ours would fork the table.

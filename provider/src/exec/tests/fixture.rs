@@ -35,7 +35,7 @@ use crate::exec::reports;
 use crate::metadata::{Entry, ManifestTarget, Manifests, NewEntry, NewList, write_list, write_manifest};
 use crate::scan::{ScanReport, View};
 use crate::schema::{stored_arrow, to_arrow};
-use crate::storage::{Env, ManualClock, SeededIds, Stores};
+use crate::storage::{Env, ManualClock, SeededIds, Stores, Unfinished};
 use crate::table::{Access, IcebergTable};
 
 /// Roots of tables: the same store, read as an object store and as a disk.
@@ -274,6 +274,7 @@ impl Table {
                 stores: self.stores.clone(),
                 clock: Arc::new(ManualClock::new(0)),
                 ids: Arc::new(SeededIds::new(0)),
+                unfinished: Unfinished::new(),
             },
             relocate: None,
         }

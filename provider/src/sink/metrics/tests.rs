@@ -122,8 +122,10 @@ async fn written(groups: &[Vec<Row>], properties: &[(&str, &str)]) -> (Metrics, 
     let located = stores.resolve("memory://w/t/f.parquet").unwrap();
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("test").register(&pool);
+    let (writing, _ended) = tokio::sync::mpsc::channel(1);
     let mut writer =
-        FileWriter::open(&settings, "memory://w/t/f.parquet".to_owned(), located, reservation, Arc::default()).unwrap();
+        FileWriter::open(&settings, "memory://w/t/f.parquet".to_owned(), located, reservation, Arc::default(), writing)
+            .unwrap();
     let batches: Vec<RecordBatch> = groups.iter().map(|rows| batch(&settings.columns, rows)).collect();
     for batch in &batches {
         assert_eq!(writer.write(batch).await.unwrap(), batch.num_rows());

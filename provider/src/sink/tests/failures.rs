@@ -162,16 +162,25 @@ async fn a_cancelled_run_leaves_nothing() {
         tokio::task::yield_now().await;
     }
     drop(stream);
-    let mut left = usize::MAX;
-    for _ in 0..100_000 {
-        tokio::task::yield_now().await;
-        left = table.stored().await.len();
-        if left == 0 {
-            break;
-        }
-    }
-    assert_eq!(left, 0);
+    table.env.unfinished.over().await;
+    assert_eq!(table.stored().await, Vec::<String>::new());
     assert!(table.catalog.base.lock().is_none());
+}
+
+// @spec W9
+#[tokio::test]
+async fn a_run_that_nobody_polls_leaves_nothing() {
+    use std::sync::atomic::Ordering::SeqCst;
+    let table = Table::new(&[]);
+    let context = table.session(messages(&shuffled(40, 20), 2), None);
+    let plan = table.physical(&context).await.unwrap();
+    let stream = plan.execute(0, context.task_ctx()).unwrap();
+    while table.progress.files_written.load(SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    drop(stream);
+    table.env.unfinished.over().await;
+    assert_eq!(table.stored().await, Vec::<String>::new());
 }
 
 #[tokio::test]

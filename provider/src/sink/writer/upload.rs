@@ -8,6 +8,7 @@ use object_store::buffered::BufWriter;
 use parking_lot::Mutex;
 use tokio::io::AsyncWriteExt;
 use tokio::runtime::Handle;
+use tokio::sync::mpsc::Sender;
 
 use crate::error::Result;
 use crate::storage::{self, Located};
@@ -59,13 +60,15 @@ pub(super) struct Upload {
     /// `None`: finished or given up.
     writer: Option<BufWriter>,
     bytes: u64,
+    /// The run's token: it isn't over before what was stored of the object is gone.
+    writing: Sender<()>,
 }
 
 impl Upload {
-    pub(super) fn new(located: Located) -> Self {
+    pub(super) fn new(located: Located, writing: Sender<()>) -> Self {
         let writer =
             BufWriter::with_capacity(located.store, located.path, PART_BYTES).with_max_concurrency(PARTS_IN_FLIGHT);
-        Upload { writer: Some(writer), bytes: 0 }
+        Upload { writer: Some(writer), bytes: 0, writing }
     }
 
     pub(super) async fn put(&mut self, bytes: Bytes, location: &str) -> Result<()> {
@@ -106,7 +109,12 @@ impl Upload {
 impl Drop for Upload {
     fn drop(&mut self) {
         if let (Some(mut writer), Ok(runtime)) = (self.writer.take(), Handle::try_current()) {
-            runtime.spawn(async move { writer.abort().await });
+            let writing = self.writing.clone();
+            runtime.spawn(async move {
+                // As far as the store lets us.
+                let _ = writer.abort().await;
+                drop(writing);
+            });
         }
     }
 }
