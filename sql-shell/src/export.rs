@@ -27,6 +27,9 @@ pub(crate) async fn run(shell: &mut Shell, arguments: args::Export) -> Result<()
     if !exported.json_paths.is_empty() {
         tell(format_args!("note: kept as JSON text: {}", exported.json_paths.join(", ")));
     }
+    if !exported.untyped.is_empty() {
+        tell(format_args!("note: left out, as they hold nothing but nulls: {}", exported.untyped.join(", ")));
+    }
     shell.print(&report(&exported)?)?;
     if shell.timing {
         shell.report(started.elapsed(), exported.report.rows);
@@ -111,8 +114,13 @@ mod tests {
             snapshot_id: Some(i64::MAX),
             outcome: Outcome::Committed,
         };
-        let mut exported =
-            Exported { table: "main.t".into(), report: report_of, batch_id: Some("b".into()), json_paths: vec![] };
+        let mut exported = Exported {
+            table: "main.t".into(),
+            report: report_of,
+            batch_id: Some("b".into()),
+            json_paths: vec![],
+            untyped: vec![],
+        };
         let shown = |exported: &Exported| {
             let batch = report(exported).unwrap();
             let mut out = Vec::new();

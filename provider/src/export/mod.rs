@@ -6,6 +6,7 @@
 //!
 //! Nothing is written before the sink runs: an export that is refused leaves the table as it was.
 
+mod nulls;
 mod prepare;
 mod source;
 #[cfg(test)]
@@ -15,10 +16,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use arrow::datatypes::{DataType, Field, Schema as ArrowSchema};
+use arrow::datatypes::{Field, Schema as ArrowSchema};
 use datafusion::catalog::Session;
-use datafusion::physical_plan::expressions::Column;
-use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use futures::TryStreamExt;
 
@@ -83,6 +82,8 @@ pub struct Exported {
     pub batch_id: Option<String>,
     /// Paths that are kept as JSON text, because their type varies or they were declared so.
     pub json_paths: Vec<String>,
+    /// Columns of the input that hold nothing but nulls: they have no type, and make no column of the table.
+    pub untyped: Vec<String>,
 }
 
 /// Rows whose schema is known and that are not read yet.
@@ -91,6 +92,7 @@ struct Opened {
     schema: ArrowSchema,
     source: SchemaSource,
     json_paths: Vec<String>,
+    untyped: Vec<String>,
     /// What contradicts the table's types: raised after drift, which comes first.
     clash: Option<Error>,
     /// The table property that says how far a source table is exported with these rows.
@@ -136,13 +138,18 @@ async fn attempt(
         committer.catalog.check_creatable(&request.ident).await?;
     }
     let table = request.ident.to_string();
-    let done =
-        |report, json_paths| Exported { table: table.clone(), report, batch_id: request.batch_id.clone(), json_paths };
+    let done = |report, json_paths, untyped| Exported {
+        table: table.clone(),
+        report,
+        batch_id: request.batch_id.clone(),
+        json_paths,
+        untyped,
+    };
     if let (Some(base), Some(batch)) = (&base, &request.batch_id)
         && let Some(landed) = commit::find_batch(&base.metadata, batch)
     {
         let skipped = Report { snapshot_id: landed.snapshot_id, ..nothing(Outcome::Skipped) };
-        return Ok(done(skipped, Vec::new()));
+        return Ok(done(skipped, Vec::new(), Vec::new()));
     }
 
     let inherited = match &base {
@@ -156,7 +163,7 @@ async fn attempt(
     let opened = open(request, &dataset, base.as_ref(), state, progress).await?;
     // Without rows no column could be inferred: that is no lost column.
     if opened.schema.fields().is_empty() && is_empty(&opened, state).await? {
-        return Ok(done(nothing(Outcome::Empty), Vec::new()));
+        return Ok(done(nothing(Outcome::Empty), Vec::new(), Vec::new()));
     }
     dataset = dataset.with_json_paths(&opened.json_paths);
     let target = prepare::target(request, &dataset, base, &opened, committer)?;
@@ -170,7 +177,7 @@ async fn attempt(
     if let (Outcome::Empty, Some(change)) = (report.outcome, emptied) {
         source::commit(committer, &request.ident, change).await?;
     }
-    Ok(done(report, opened.json_paths))
+    Ok(done(report, opened.json_paths, opened.untyped))
 }
 
 async fn is_empty(opened: &Opened, state: &dyn Session) -> Result<bool> {
@@ -218,12 +225,13 @@ async fn open(
                 source: if opened.inferred { SchemaSource::Values } else { SchemaSource::Schema },
                 plan: opened.plan,
                 json_paths: opened.json_paths,
+                untyped: opened.untyped,
                 clash: opened.clash,
                 position: None,
             }
         }
     };
-    without_null_columns(opened)
+    nulls::typed(opened, base)
 }
 
 /// The rows of a plan. Its nullability is an accident of its expressions, not a declaration.
@@ -235,26 +243,10 @@ fn planned(plan: Arc<dyn ExecutionPlan>, dataset: &Dataset) -> Opened {
         schema: ArrowSchema::new(fields),
         source: SchemaSource::Schema,
         json_paths: dataset.json().to_vec(),
+        untyped: Vec::new(),
         clash: None,
         position: None,
     }
-}
-
-/// A column without a type holds nothing but nulls and makes no column.
-fn without_null_columns(opened: Opened) -> Result<Opened> {
-    let typed = |field: &Field| *field.data_type() != DataType::Null;
-    if opened.schema.fields().iter().all(|field| typed(field)) {
-        return Ok(opened);
-    }
-    let columns = opened.schema.fields().iter().enumerate().filter(|(_, field)| typed(field)).map(|(i, field)| {
-        (
-            Arc::new(Column::new(field.name(), i)) as Arc<dyn datafusion::physical_expr::PhysicalExpr>,
-            field.name().clone(),
-        )
-    });
-    let plan = Arc::new(ProjectionExec::try_new(columns.collect::<Vec<_>>(), opened.plan)?);
-    let fields: Vec<_> = opened.schema.fields().iter().filter(|field| typed(field)).cloned().collect();
-    Ok(Opened { plan, schema: ArrowSchema::new(fields), ..opened })
 }
 
 /// Summary keys of an export's snapshot.

@@ -21,6 +21,8 @@ pub(super) struct Decided {
     pub(super) schema: SchemaRef,
     /// Paths that are kept as JSON text.
     pub(super) json: Vec<String>,
+    /// Columns of the input that are in no schema because they hold nothing but nulls.
+    pub(super) untyped: Vec<String>,
     /// The first contradiction to the types that rule.
     pub(super) clash: Option<Error>,
     /// Columns of all NDJSON input.
@@ -52,11 +54,18 @@ pub(super) fn decide(found: &Found, sources: &[Source], terms: &Terms, options: 
     schemas.extend(columnar_schemas(found, sources, terms, options)?);
     let union = fit::union(schemas.iter().map(|(name, schema)| (*name, schema.as_ref())))?;
 
+    let schema = with_declared(&union, options.declared.as_deref());
+    let fields = schemas.iter().flat_map(|(_, schema)| schema.fields());
+    let null = fields.filter(|field| *field.data_type() == DataType::Null).map(|field| field.name().clone());
+    let mut seen = HashSet::new();
+    let untyped = ndjson.untyped.into_iter().chain(null);
+    let untyped = untyped.filter(|name| schema.column_with_name(name).is_none() && seen.insert(name.clone())).collect();
     let mut seen = HashSet::new();
     let json = ndjson.json.into_iter().chain(csv.json).filter(|path| seen.insert(path.clone())).collect();
     Ok(Decided {
-        schema: Arc::new(with_declared(&union, options.declared.as_deref())),
+        schema: Arc::new(schema),
         json,
+        untyped,
         clash: ndjson.clash.or(csv.clash),
         ndjson: ndjson.columns.into(),
         csv: csv.columns.into(),

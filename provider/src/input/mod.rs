@@ -77,6 +77,8 @@ pub struct Opened {
     /// Paths (`message.content`, `message.content[].input`) that are kept as JSON text because their type varies or
     /// they were declared so.
     pub json_paths: Vec<String>,
+    /// Columns that hold nothing but nulls, and so have no type and are not in the schema.
+    pub untyped: Vec<String>,
     /// The first contradiction between the input and the types that rule, with path, file and line: to be raised before
     /// anything is written, but after checks that come first. The plan fails on it too.
     pub clash: Option<Error>,
@@ -115,6 +117,7 @@ pub async fn open(paths: &[String], options: &Options, context: &Arc<TaskContext
         plan: Arc::new(plan),
         inferred: sources.iter().any(|source| source.format() == source::Format::Ndjson),
         json_paths: decided.json,
+        untyped: decided.untyped,
         clash: decided.clash,
         bytes: sources.iter().map(Source::length).sum(),
         bytes_read,

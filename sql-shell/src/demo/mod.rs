@@ -42,7 +42,23 @@ pub(crate) async fn run(shell: &mut Shell) -> Result<(), Stop> {
     let messages = conversations::messages(MESSAGES, SESSIONS, FROM, DAYS);
     fill(shell, &directory, &messages).await?;
     ask(shell, &messages).await?;
-    shell.say(format_args!("\nTo go on:\n\n  cd {} && daygrain", shown(&directory)))
+    shell.say(format_args!("\nTo go on:\n\n  cd {} && {}", shown(&directory), program()))
+}
+
+/// What starts this program again from another directory: its name where that is on the path, else its file.
+fn program() -> String {
+    let name = "daygrain";
+    let Ok(file) = std::env::current_exe() else { return name.to_string() };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file());
+    let same = found.and_then(|found| found.canonicalize().ok()) == file.canonicalize().ok();
+    if same { name.to_string() } else { quoted(&shown(&file)) }
+}
+
+/// As a shell takes it for one word.
+fn quoted(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:\\".contains(c);
+    if text.chars().all(plain) { text.to_string() } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Writes the input and exports it.
@@ -195,6 +211,12 @@ mod tests {
             .map(|message| message.created_at.div_euclid(86_400_000))
             .collect();
         assert_eq!(days.len(), 2);
+    }
+
+    #[test]
+    fn a_path_is_one_word() {
+        assert_eq!(quoted("/opt/day-grain/v0.1/daygrain"), "/opt/day-grain/v0.1/daygrain");
+        assert_eq!(quoted("/a b/it's"), r"'/a b/it'\''s'");
     }
 
     #[test]

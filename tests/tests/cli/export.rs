@@ -87,6 +87,36 @@ fn rows_of_a_query() {
 }
 
 #[test]
+fn columns_of_nothing_but_nulls_are_named() {
+    let shell = Shell::new();
+    shell.file("in.ndjson", "{\"n\":1,\"empty\":null}\n");
+    shell.sql("copy (select 1 as n, null as void) to 'in.parquet'").ok();
+    for (arguments, name) in [
+        (&["d", "in.ndjson"][..], "empty"),
+        (&["e", "in.parquet"], "void"),
+        (&["f", "--query", "select 1 as n, null as gone"], "gone"),
+        (&["g", "in.ndjson", "in.parquet"], "empty, void"),
+    ] {
+        let ran = shell.run([&["export"][..], arguments].concat());
+        ran.ok();
+        assert_eq!(ran.stderr, format!("note: left out, as they hold nothing but nulls: {name}\n"), "{ran}");
+    }
+    // What the table has is no news.
+    shell.file("full.ndjson", "{\"n\":1,\"empty\":2}\n");
+    shell.run(["export", "d", "full.ndjson"]).ok();
+    shell.file("deep.ndjson", "{\"n\":1,\"empty\":2,\"s\":{\"a\":[1]},\"l\":[{\"b\":true}]}\n");
+    shell.run(["export", "d", "deep.ndjson"]).ok();
+    for arguments in
+        [&["d", "in.ndjson"][..], &["d", "--query", "select n, null as empty, null as l, null as s from d limit 1"]]
+    {
+        let ran = shell.run([&["export"][..], arguments].concat());
+        ran.ok();
+        assert_eq!(ran.stderr, "");
+    }
+    assert_eq!(shell.tsv("select count(*), count(empty), count(s), count(l) from d").lines(), ["5\t2\t1\t1"]);
+}
+
+#[test]
 fn the_schema_is_looked_for_before_anything_is_written() {
     let shell = Shell::new();
     shell.file("events.csv", EVENTS);

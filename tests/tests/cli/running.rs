@@ -303,6 +303,7 @@ fn standard_output_without_room_is_an_error() {
     Ran::of(&command.output().expect("the shell starts"), &command).failed("storage_full");
 }
 
+#[cfg(unix)]
 #[test]
 fn the_demo_shows_what_was_pruned() {
     let shell = Shell::new();
@@ -311,6 +312,11 @@ fn the_demo_shows_what_was_pruned() {
     for part in ["EXPLAIN PRUNING", "partition", "column_bounds"] {
         assert!(shown.to_lowercase().contains(&part.to_lowercase()), "{part}: {ran}");
     }
+    // The last line is a command that works wherever the program lies.
+    let last = shown.lines().last().unwrap().trim();
+    let go_on = format!("{last} -c 'select count(*) from messages'");
+    let ran = Command::new("sh").args(["-c", &go_on]).current_dir(shell.path(".")).output().expect("sh runs");
+    assert!(ran.status.success() && String::from_utf8_lossy(&ran.stdout).contains("20000"), "{last}: {ran:?}");
     // Again, in a new directory.
     shell.run(["demo"]).ok();
 }

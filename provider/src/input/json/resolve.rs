@@ -24,6 +24,8 @@ use crate::input::types::{Named, Type, Unit};
 #[derive(Debug)]
 pub(in crate::input) struct Resolved {
     pub(in crate::input) columns: Vec<Named>,
+    /// Names that never have a value.
+    pub(in crate::input) untyped: Vec<String>,
     /// Paths that are kept as JSON text.
     pub(in crate::input) json: Vec<String>,
     /// The first contradiction to the types that rule.
@@ -33,15 +35,18 @@ pub(in crate::input) struct Resolved {
 /// Decides the columns of rows of shape `rows`, in the order they were first seen.
 pub(in crate::input) fn resolve(rows: &Shape, ruling: &Ruling, sources: &[Source]) -> Resolved {
     let mut resolver = Resolver { sources, json: Vec::new(), clash: None };
-    let mut columns = Vec::new();
+    let (mut columns, mut untyped) = (Vec::new(), Vec::new());
     for (name, shape) in rows.fields() {
         let ty = match ruling.of(name) {
             Some(ty) => Some(resolver.ruled(shape, ty)),
             None => resolver.free(shape),
         };
-        columns.extend(ty.map(|ty| Named { name: name.to_owned(), ty }));
+        match ty {
+            Some(ty) => columns.push(Named { name: name.to_owned(), ty }),
+            None => untyped.push(name.to_owned()),
+        }
     }
-    Resolved { columns, json: resolver.json, clash: resolver.clash }
+    Resolved { columns, untyped, json: resolver.json, clash: resolver.clash }
 }
 
 struct Resolver<'a> {
