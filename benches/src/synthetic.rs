@@ -143,8 +143,9 @@ async fn make(shape: &Shape, written: &Path, warehouse: &Path) {
     let built = built.set_branch_snapshot(snapshot, "main").expect("a snapshot is added").build();
     let metadata = built.expect("the metadata is sound").metadata;
     let metadata = serde_json::to_vec(&metadata).expect("metadata is JSON");
-    fs::write(written.join("main").join(TABLE).join("metadata/v1.metadata.json"), metadata)
-        .expect("metadata is written");
+    let directory = written.join("main").join(TABLE).join("metadata");
+    fs::write(directory.join("v1.metadata.json"), metadata).expect("metadata is written");
+    fs::write(directory.join("version-hint.text"), "1").expect("the hint is written");
 }
 
 /// The file at `place` of the table.

@@ -124,10 +124,6 @@ fn of_partition(literal: Option<&Literal>, field: &Field, schema: &Schema) -> Re
 fn promoted(literal: &PrimitiveLiteral, column: &PrimitiveType) -> Option<Value> {
     const DAY: i64 = 86_400_000_000;
     Value::from_literal(literal, column).or_else(|| match (literal, column) {
-        // Of a tuple whose type the format library could not decode.
-        (PrimitiveLiteral::Binary(bytes), PrimitiveType::Uuid) if bytes.len() == 16 => {
-            Some(Value::Bytes(bytes.clone()))
-        }
         (PrimitiveLiteral::Int(days), PrimitiveType::Timestamp) => Some(Value::Long(i64::from(*days) * DAY)),
         (PrimitiveLiteral::Int(days), PrimitiveType::TimestampNs) => {
             i64::from(*days).checked_mul(DAY * 1000).map(Value::Long)

@@ -22,6 +22,10 @@ impl Comparer<'_> {
     /// `expr` with a zone, where `other` has one and `expr` has none but that of the texts it is made of: every date or
     /// timestamp in it that becomes its value is a literal with a zone in its text.
     pub(super) fn instants(&self, expr: &Expr, other: &Expr) -> Result<Option<Expr>> {
+        // A literal itself is compared as it is written, finer than any type.
+        if self.is_literal(expr)? {
+            return Ok(None);
+        }
         let met = self.kind(other).is_some_and(|kind| kind.zone.is_some());
         let bare = self.kind(expr).is_some_and(|kind| kind.zone.is_none());
         if !met || !bare {

@@ -215,6 +215,19 @@ fn keeps_what_is_finer_than_a_nanosecond() {
     assert_eq!(at("1970-01-01 00:00:00.000000001000"), at("1970-01-01 00:00:00.000000001"));
 }
 
+/// Whatever the text's zone: a literal is not rounded on its way to a comparison.
+#[test]
+fn a_literal_between_two_ticks_equals_neither() {
+    let text = "1970-01-01 00:00:00.000000000999Z";
+    for literal in [format!("TIMESTAMP '{text}'"), format!("TIMESTAMPTZ '{text}'"), format!("'{text}'")] {
+        for column in ["us_utc", "ns_utc"] {
+            assert_eq!(kept(&UTC, &format!("{column} = {literal}")), [] as [i64; 0], "{column} = {literal}");
+            let (below, above) = (format!("{column} < {literal}"), format!("{column} <= {literal}"));
+            assert_eq!(kept(&UTC, &below), kept(&UTC, &above), "{column}, {literal}");
+        }
+    }
+}
+
 #[test]
 fn every_day_of_800_years_has_its_number() {
     let mut day = NaiveDate::from_ymd_opt(1599, 12, 31).unwrap();
