@@ -332,7 +332,9 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_catalog_list(Arc::new(catalogs))
         .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
     // Exact timestamps go first, before type coercion; what that adds is seen by the last one.
-    let builder = sql::timestamps::register(builder).with_analyzer_rule(Arc::new(sql::KeptCasts));
+    let builder = sql::timestamps::register(builder)
+        .with_analyzer_rule(Arc::new(sql::KeptCasts))
+        .with_analyzer_rule(Arc::new(sql::NullsApart));
     let mut state = builder.build();
     for function in sql::functions() {
         state.register_udf(Arc::new(function))?;

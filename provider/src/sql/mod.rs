@@ -10,6 +10,7 @@ mod casts;
 mod clauses;
 mod ddl;
 mod dialect;
+mod lists;
 pub mod names;
 mod parse;
 mod pruning;
@@ -31,6 +32,7 @@ use crate::error::Result;
 
 pub use casts::KeptCasts;
 pub use ddl::{Ddl, Listing, TableName};
+pub use lists::NullsApart;
 pub use names::relations;
 pub use parse::{Parsed, Piece, parse, split};
 pub use pruning::{Scanned, pruning_rows};

@@ -98,11 +98,6 @@ impl Comparer<'_> {
         Kind::of(&expr.get_type(self.schema).ok()?)
     }
 
-    /// Whether an expression is a date or timestamp written out.
-    pub(super) fn is_literal(&self, expr: &Expr) -> Result<bool> {
-        Ok(matches!(self.side(expr)?, Side::Literal(_) | Side::Text(_)))
-    }
-
     fn side(&self, expr: &Expr) -> Result<Side> {
         if let Some(text) = string(expr) {
             return Ok(Side::Text(text.to_owned()));

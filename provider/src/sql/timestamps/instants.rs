@@ -22,8 +22,7 @@ impl Comparer<'_> {
     /// `expr` with a zone, where `other` has one and `expr` has none but that of the texts it is made of: every date or
     /// timestamp in it that becomes its value is a literal with a zone in its text.
     pub(super) fn instants(&self, expr: &Expr, other: &Expr) -> Result<Option<Expr>> {
-        // A literal itself is compared as it is written, finer than any type.
-        if self.is_literal(expr)? {
+        if is_written_out(expr) {
             return Ok(None);
         }
         let met = self.kind(other).is_some_and(|kind| kind.zone.is_some());
@@ -81,6 +80,15 @@ impl Comparer<'_> {
     /// A part of an expression: as it is where it is no date or timestamp.
     fn part(&self, expr: &Expr) -> Result<Option<Expr>> {
         if self.is_temporal(expr) { self.zoned(expr) } else { Ok(Some(expr.clone())) }
+    }
+}
+
+/// A literal itself: it is compared as it is written, which may be finer than any type.
+fn is_written_out(expr: &Expr) -> bool {
+    match expr {
+        Expr::Alias(alias) => is_written_out(&alias.expr),
+        Expr::Cast(Cast { expr: inner, .. }) | Expr::TryCast(TryCast { expr: inner, .. }) => string(inner).is_some(),
+        _ => false,
     }
 }
 

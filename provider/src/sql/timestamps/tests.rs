@@ -15,6 +15,7 @@ use expect_test::{Expect, expect};
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
+use super::super::NullsApart;
 use super::moment::{Moment, is_utc};
 use super::*;
 
@@ -101,7 +102,7 @@ fn context(zone: Option<&str>) -> SessionContext {
     config.options_mut().execution.time_zone = zone.map(str::to_owned);
     config.options_mut().sql_parser.enable_ident_normalization = false;
     let builder = SessionStateBuilder::new().with_config(config).with_default_features();
-    let context = SessionContext::new_with_state(register(builder).build());
+    let context = SessionContext::new_with_state(register(builder).with_analyzer_rule(Arc::new(NullsApart)).build());
     let batch = table();
     let table = MemTable::try_new(batch.schema(), vec![vec![batch]]).unwrap();
     context.register_table("t", Arc::new(table)).unwrap();
@@ -216,6 +217,14 @@ fn keeps_what_is_finer_than_a_nanosecond() {
 }
 
 /// Whatever the text's zone: a literal is not rounded on its way to a comparison.
+#[test]
+fn a_null_in_a_list_is_no_value() {
+    let (some, other) = ("'0001-01-01 00:00:00'", "'1500-01-01 00:00:00'");
+    let none = [] as [i64; 0];
+    assert_eq!(kept(&UTC, &format!("us IN ({some}, {some}) AND us NOT IN ({other}, {other}, NULL)")), none);
+    assert_eq!(kept(&UTC, &format!("NOT (us IN ({some}, NULL) AND us NOT IN ({some}, {other}))")).is_empty(), false);
+}
+
 #[test]
 fn a_literal_between_two_ticks_equals_neither() {
     let text = "1970-01-01 00:00:00.000000000999Z";
