@@ -73,6 +73,11 @@ fn compare_brief(manifest: &Manifest, at: usize, file: &DataFile, name: &str) {
     assert_eq!((brief.format, brief.encrypted), (file.file_format(), file.key_metadata().is_some()), "{name}");
     assert_eq!(brief.split_offsets.as_deref(), file.split_offsets(), "{name}");
     assert_eq!(brief.columns.iter().map(|column| column.id).collect::<Vec<_>>(), wanted, "{name}");
+    let again = manifest.brief_again(at, &wanted).expect(name);
+    assert_eq!(format!("{again:?}"), format!("{brief:?}"), "{name}");
+    assert!(Arc::ptr_eq(&again, &manifest.brief_again(at, &wanted).expect(name)), "{name}: it is remembered");
+    let others = manifest.brief_again(at, &columns).expect(name);
+    assert_eq!(others.columns.len(), columns.len(), "{name}: other columns are another question");
     for column in brief.columns {
         assert_eq!(column.size.as_ref(), file.column_sizes().get(&column.id), "{name}");
         assert_eq!(column.nulls.as_ref(), file.null_value_counts().get(&column.id), "{name}");

@@ -15,6 +15,8 @@ use iceberg::spec::{
     FormatVersion, ManifestContentType, ManifestFile, ManifestStatus, PartitionSpec, SchemaRef, Struct,
 };
 
+use parking_lot::Mutex;
+
 use super::avro::{self, Cursor, Type};
 use super::layout::{Layout, Layouts};
 use super::record::{self, Brief, Record};
@@ -29,7 +31,18 @@ pub struct Manifest {
     heads: Vec<Head>,
     tuples: Vec<Struct>,
     records: Vec<u8>,
+    briefs: Mutex<Briefs>,
 }
+
+/// What was planned with last: a query that is asked again wants the same of each file.
+#[derive(Default)]
+struct Briefs {
+    columns: Vec<i32>,
+    of: Vec<Option<Arc<Brief>>>,
+}
+
+/// Bytes that the last query's brief of an entry takes, about.
+const BRIEF: usize = 512;
 
 /// What is known of an entry without reading its record; everything inherited is filled in.
 #[derive(Clone, Copy, Debug)]
@@ -71,6 +84,7 @@ impl Manifest {
             heads,
             tuples,
             records: avro.payload,
+            briefs: Mutex::default(),
         })
     }
 
@@ -144,6 +158,30 @@ impl Manifest {
         read().map_err(|reason| self.corrupt(reason))
     }
 
+    /// The same, remembered until other columns are asked for.
+    ///
+    /// # Errors
+    /// As [`Manifest::brief`].
+    pub fn brief_again(&self, at: usize, columns: &[i32]) -> Result<Arc<Brief>> {
+        {
+            let briefs = self.briefs.lock();
+            if briefs.columns == columns
+                && let Some(Some(brief)) = briefs.of.get(at)
+            {
+                return Ok(Arc::clone(brief));
+            }
+        }
+        let brief = Arc::new(self.brief(at, columns)?);
+        let mut briefs = self.briefs.lock();
+        if briefs.columns != columns || briefs.of.is_empty() {
+            *briefs = Briefs { columns: columns.to_vec(), of: vec![None; self.len()] };
+        }
+        if let Some(slot) = briefs.of.get_mut(at) {
+            *slot = Some(Arc::clone(&brief));
+        }
+        Ok(brief)
+    }
+
     /// An entry with everything its record holds.
     ///
     /// # Errors
@@ -187,7 +225,8 @@ impl Manifest {
     /// Bytes of memory, about. The layout is shared.
     pub(super) fn weight(&self) -> usize {
         let values: usize = self.tuples.iter().map(|tuple| size_of::<Struct>() + size_of_val(tuple.fields())).sum();
-        size_of::<Manifest>() + self.path.len() + size_of_val(self.heads.as_slice()) + values + self.records.capacity()
+        let entries = size_of_val(self.heads.as_slice()) + self.len() * BRIEF;
+        size_of::<Manifest>() + self.path.len() + entries + values + self.records.capacity()
     }
 }
 

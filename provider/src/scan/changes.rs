@@ -261,7 +261,7 @@ impl Changed {
                 ledger.files.skip(Reason::Partition, 1);
                 continue;
             }
-            let brief = manifest.brief(*at, wanted)?;
+            let brief = Arc::new(manifest.brief(*at, wanted)?);
             if !may_match(predicate, &brief, manifest.record_count(*at), view) {
                 ledger.files.skip(Reason::ColumnBounds, 1);
                 continue;

@@ -53,7 +53,12 @@ pub(super) async fn keep(
     let threads = threads.clamp(1, MANIFESTS_AT_ONCE);
     let part = places.len().div_ceil(threads * PARTS_A_THREAD).max(1);
     let parts: Vec<_> = places.chunks(part).map(|part| (Arc::clone(search), part.to_vec())).collect();
-    let run = |(search, part)| spawned(search, part, MANIFESTS_AT_ONCE / threads);
+    let at_once = MANIFESTS_AT_ONCE / threads;
+    let alone = parts.len() == 1;
+    let run = |(search, part): (Arc<Search>, Vec<usize>)| async move {
+        // Nothing to share out: another thread would only have to be woken.
+        if alone { search.part(part, at_once).await } else { spawned(search, part, at_once).await }
+    };
     let found: Vec<Found> = iter(parts.into_iter().map(run)).buffered(threads).try_collect().await?;
     let mut tasks = Vec::with_capacity(found.iter().map(|found| found.tasks.len()).sum());
     for part in found {
@@ -97,7 +102,7 @@ impl Search {
             |at: &usize| manifest.tuple_of(*at).and_then(|tuple| may_hold.get(tuple)).is_none_or(|may| *may);
         let survivors = found.files.keep(manifest.live().collect(), Reason::Partition, in_partition);
         for at in survivors {
-            let brief = manifest.brief(at, &self.columns)?;
+            let brief = manifest.brief_again(at, &self.columns)?;
             let rows = manifest.record_count(at);
             if may_match(&self.predicate, &brief, rows, &self.view) {
                 found.tasks.push(Task::new((manifest, at), brief, partitioning, objects)?);

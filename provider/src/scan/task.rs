@@ -20,7 +20,7 @@ pub struct Task {
     manifest: Arc<Manifest>,
     at: usize,
     /// With the metrics of the columns that the query is about.
-    brief: Brief,
+    brief: Arc<Brief>,
     /// Where the file is read from.
     pub object: Arc<Object>,
     /// What removes rows of it.
@@ -55,7 +55,7 @@ impl Task {
     /// The task for entry `at` of a manifest, of which `brief` was read. Refuses by name what can't be read.
     pub(super) fn new(
         (manifest, at): (&Arc<Manifest>, usize),
-        brief: Brief,
+        brief: Arc<Brief>,
         partitioning: &Arc<Partitioning>,
         places: &mut Places<'_>,
     ) -> Result<Task> {

@@ -76,6 +76,7 @@ impl Type {
     }
 
     /// A value that may be null, read by `read` where it is not.
+    #[inline]
     pub(in crate::metadata) fn optional<'t, 'a, T>(
         &'t self,
         at: &mut Cursor<'a>,
@@ -87,6 +88,7 @@ impl Type {
         }
     }
 
+    #[inline]
     pub(in crate::metadata) fn long(&self, at: &mut Cursor<'_>) -> Result<Option<i64>, String> {
         self.optional(at, |ty, at| match ty {
             Type::Long => at.long(),
@@ -106,6 +108,7 @@ impl Type {
         })
     }
 
+    #[inline]
     pub(in crate::metadata) fn bytes<'a>(&self, at: &mut Cursor<'a>) -> Result<Option<&'a [u8]>, String> {
         self.optional(at, |ty, at| match ty {
             Type::Bytes => at.bytes(),
@@ -120,6 +123,7 @@ impl Type {
     }
 
     /// Reads each item of an array; whether there was one, and not null.
+    #[inline]
     pub(in crate::metadata) fn items<'a>(
         &self,
         at: &mut Cursor<'a>,
