@@ -29,6 +29,12 @@ pub(super) struct Definitions {
 }
 
 impl Definitions {
+    /// Whether a statement is one to [learn](Self::learn) from.
+    pub(super) fn concerns(statement: &DfStatement) -> bool {
+        let DfStatement::Statement(ast) = statement else { return false };
+        matches!(ast.as_ref(), Ast::CreateView(_) | Ast::Prepare { .. } | Ast::Deallocate { .. })
+    }
+
     /// Remembers what a statement that succeeded has defined, or forgets it.
     pub(super) fn learn(&self, statement: &DfStatement) {
         let DfStatement::Statement(ast) = statement else { return };
@@ -66,6 +72,9 @@ impl Definitions {
 impl Session {
     /// Plans the views that a statement names, at the snapshots that the statement reads.
     pub(super) async fn renew_views(&self, statement: &DfStatement, state: &SessionState) -> Result<()> {
+        if self.0.definitions.views.read().is_empty() {
+            return Ok(());
+        }
         let mut open = match statement {
             DfStatement::Statement(ast) => match ast.as_ref() {
                 Ast::CreateView(view) => TableName::of(&view.name).into_iter().map(TableName::into_pair).collect(),
