@@ -12,7 +12,7 @@ use daygrain_tests::reference::{Reference, Size};
 use crate::data;
 use crate::duck::{self, Duck};
 use crate::engines::{self, TABLE};
-use crate::measure::{ENOUGH, REPEATED, Times, warm};
+use crate::measure::{Times, repeated, warm};
 
 /// Turns of each engine at each query.
 const TURNS: usize = 7;
@@ -59,7 +59,10 @@ pub async fn compare(warehouse: &Path, deletes: bool) {
             let (theirs, listed) = warm(async || engines::run(&listing, &sql).await).await;
             let lines = oracle::lines(&answer);
             assert_eq!(lines, oracle::lines(&theirs), "{name}: two engines disagree");
-            let quack = duck.as_mut().map(|duck| warm_duck(duck, &sql));
+            let quack = match &mut duck {
+                Some(duck) => Some(repeated(async || duck.run(&sql)).await),
+                None => None,
+            };
             if let Some((rows, _)) = quack {
                 assert_eq!(rows, lines.len(), "{name}: DuckDB disagrees");
             }
@@ -115,19 +118,6 @@ async fn deleted() -> PathBuf {
         std::fs::write(warehouse.join("done"), "").expect("a mark");
     }
     warehouse
-}
-
-fn warm_duck(duck: &mut Duck, sql: &str) -> (usize, Duration) {
-    duck.run(sql);
-    let (rows, first) = duck.run(sql);
-    let (mut times, mut spent) = (vec![first], first);
-    while times.len() < REPEATED && spent < ENOUGH {
-        let (_, time) = duck.run(sql);
-        times.push(time);
-        spent += time;
-    }
-    times.sort();
-    (rows, times[times.len() / 2])
 }
 
 /// The table's only metadata file.

@@ -44,18 +44,24 @@ fn status_kib(name: &str) -> u64 {
 }
 
 /// How often an engine repeats a query in its turn, unless that takes longer than [`ENOUGH`].
-pub const REPEATED: usize = 9;
+const REPEATED: usize = 9;
 /// See [`REPEATED`].
-pub const ENOUGH: Duration = Duration::from_millis(50);
+const ENOUGH: Duration = Duration::from_millis(50);
+
 /// Runs a query once to fill the caches, where another engine worked in between, and then some times more: the middle of
 /// these.
 pub async fn warm<T>(query: impl AsyncFn() -> T) -> (T, Duration) {
+    repeated(async || timed(query()).await).await
+}
+
+/// The same of a query that says itself how long it took.
+pub async fn repeated<T>(mut query: impl AsyncFnMut() -> (T, Duration)) -> (T, Duration) {
     query().await;
-    let (mut answer, first) = timed(query()).await;
+    let (mut answer, first) = query().await;
     let (mut times, mut spent) = (vec![first], first);
     while times.len() < REPEATED && spent < ENOUGH {
         let time;
-        (answer, time) = timed(query()).await;
+        (answer, time) = query().await;
         times.push(time);
         spent += time;
     }

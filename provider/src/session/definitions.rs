@@ -28,29 +28,36 @@ pub(super) struct Definitions {
     prepared: RwLock<BTreeMap<String, DfStatement>>,
 }
 
-impl Definitions {
-    /// Whether a statement is one to [learn](Self::learn) from.
-    pub(super) fn concerns(statement: &DfStatement) -> bool {
-        let DfStatement::Statement(ast) = statement else { return false };
-        matches!(ast.as_ref(), Ast::CreateView(_) | Ast::Prepare { .. } | Ast::Deallocate { .. })
-    }
+/// What a statement defines for those after it.
+pub(super) enum Definition {
+    View(Name, DfStatement),
+    Prepared(String, DfStatement),
+    Deallocated(String),
+}
 
-    /// Remembers what a statement that succeeded has defined, or forgets it.
-    pub(super) fn learn(&self, statement: &DfStatement) {
-        let DfStatement::Statement(ast) = statement else { return };
+impl Definition {
+    /// What `statement` defines as it was written; `None` for most.
+    pub(super) fn of(statement: &DfStatement) -> Option<Self> {
+        let DfStatement::Statement(ast) = statement else { return None };
         match ast.as_ref() {
             Ast::CreateView(view) => {
-                if let Ok(TableName { schema, name }) = TableName::of(&view.name) {
-                    self.views.write().insert((schema, name), statement.clone());
-                }
+                let name = TableName::of(&view.name).ok()?.into_pair();
+                Some(Definition::View(name, statement.clone()))
             }
-            Ast::Prepare { name, .. } => {
-                self.prepared.write().insert(name.to_string(), statement.clone());
-            }
-            Ast::Deallocate { name, .. } => {
-                self.prepared.write().remove(&name.to_string());
-            }
-            _ => {}
+            Ast::Prepare { name, .. } => Some(Definition::Prepared(name.to_string(), statement.clone())),
+            Ast::Deallocate { name, .. } => Some(Definition::Deallocated(name.to_string())),
+            _ => None,
+        }
+    }
+}
+
+impl Definitions {
+    /// Remembers what a statement that succeeded has defined, or forgets it.
+    pub(super) fn learn(&self, definition: Definition) {
+        match definition {
+            Definition::View(name, statement) => drop(self.views.write().insert(name, statement)),
+            Definition::Prepared(name, statement) => drop(self.prepared.write().insert(name, statement)),
+            Definition::Deallocated(name) => drop(self.prepared.write().remove(&name)),
         }
     }
 

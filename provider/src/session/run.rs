@@ -11,7 +11,7 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 
-use super::definitions::Definitions;
+use super::definitions::Definition;
 use super::{Running, Session, read_only};
 use crate::error::{Code, Error, Result};
 use crate::exec;
@@ -40,7 +40,7 @@ impl Session {
             self.0.warehouse.list().await?;
         }
         self.renew_prepared(&statement).await?;
-        let written = Definitions::concerns(&statement).then(|| statement.clone());
+        let definition = Definition::of(&statement);
         self.prepare(&mut statement, &state).await?;
         if let Some(ddl) = Ddl::of(&statement)? {
             return self.ddl(ddl, statement).await;
@@ -60,8 +60,8 @@ impl Session {
             LogicalPlan::Ddl(_) | LogicalPlan::Statement(_) => {
                 self.refuse_shadowing(&plan).await?;
                 let frame = self.0.context.execute_logical_plan(plan).await?;
-                if let Some(written) = &written {
-                    self.0.definitions.learn(written);
+                if let Some(definition) = definition {
+                    self.0.definitions.learn(definition);
                 }
                 let plan = frame.create_physical_plan().await?;
                 self.execute(plan, notes)

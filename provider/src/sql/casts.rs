@@ -18,11 +18,10 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{Cast, Expr, ExprSchemable, LogicalPlan, ScalarUDF, TryCast};
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use super::rewrite;
 use crate::predicate::Conversion;
 
 /// Keeps casts that aren't one to one. It must run after type coercion, which adds some.
@@ -40,17 +39,8 @@ impl AnalyzerRule for KeptCasts {
 }
 
 fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&node.inputs());
-    if let LogicalPlan::TableScan(scan) = &node {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
-    let names = NamePreserver::new(&node);
-    node.map_expressions(|expr| {
-        let name = names.save(&expr);
-        let rewritten = expr.transform_up(|expr| Ok(kept(expr, &schema)))?;
-        Ok(rewritten.update_data(|expr| name.restore(expr)))
-    })?
-    .map_data(LogicalPlan::recompute_schema)
+    let schema = rewrite::columns_in_reach(&node)?;
+    rewrite::expressions(node, |expr| expr.transform_up(|expr| Ok(kept(expr, &schema))))
 }
 
 fn kept(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {

@@ -14,9 +14,10 @@ use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::expr::InList;
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Cast, Expr, LogicalPlan, Operator, TryCast, binary_expr, lit};
 use datafusion::optimizer::analyzer::AnalyzerRule;
+
+use super::rewrite;
 
 /// Takes nulls out of IN lists. It must run after type coercion.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +29,8 @@ impl AnalyzerRule for NullsApart {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
-        let rewritten = plan.transform_up_with_subqueries(|node| {
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rewritten = expr.transform_up(|expr| Ok(apart(expr)))?;
-                Ok(rewritten.update_data(|expr| name.restore(expr)))
-            })
-        });
-        Ok(rewritten?.data)
+        let each = |node| rewrite::expressions(node, |expr| expr.transform_up(|expr| Ok(apart(expr))));
+        Ok(plan.transform_up_with_subqueries(each)?.data)
     }
 }
 

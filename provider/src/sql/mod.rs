@@ -15,6 +15,7 @@ pub mod names;
 mod parse;
 mod pruning;
 mod refuse;
+mod rewrite;
 mod sources;
 pub mod timestamps;
 mod transforms;

@@ -229,18 +229,22 @@ fn constant(value: &ScalarValue, negated: bool) -> Truth {
     }
 }
 
-/// Two constants compared, as the engine does it.
-fn compared(left: &ScalarValue, op: Op, right: &ScalarValue) -> Truth {
-    let operator = match op {
+/// The engine's name for an operator.
+fn operator(op: Op) -> Operator {
+    match op {
         Op::Eq => Operator::Eq,
         Op::NotEq => Operator::NotEq,
         Op::Lt => Operator::Lt,
         Op::LtEq => Operator::LtEq,
         Op::Gt => Operator::Gt,
         Op::GtEq => Operator::GtEq,
-    };
+    }
+}
+
+/// Two constants compared, as the engine does it.
+fn compared(left: &ScalarValue, op: Op, right: &ScalarValue) -> Truth {
     let constant = |value: &ScalarValue| Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>;
-    let comparison = BinaryExpr::new(constant(left), operator, constant(right));
+    let comparison = BinaryExpr::new(constant(left), operator(op), constant(right));
     match comparison.evaluate(&RecordBatch::new_empty(Arc::new(ArrowSchema::empty()))) {
         Ok(ColumnarValue::Scalar(value)) => self::constant(&value, false),
         _ => Truth::unknown(NOT_UNDERSTOOD),

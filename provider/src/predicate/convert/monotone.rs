@@ -148,14 +148,7 @@ impl Searched {
 
     /// The keys where the comparison is true, ascending.
     fn search(&self, op: Op, value: &ScalarValue) -> Option<Vec<Range>> {
-        let operator = match op {
-            Op::Eq => Operator::Eq,
-            Op::NotEq => Operator::NotEq,
-            Op::Lt => Operator::Lt,
-            Op::LtEq => Operator::LtEq,
-            Op::Gt => Operator::Gt,
-            Op::GtEq => Operator::GtEq,
-        };
+        let operator = super::operator(op);
         let mut ranges = Vec::new();
         if let Some(key) = self.apart
             && self.boolean(&self.comparison(operator, value), key)?

@@ -7,17 +7,16 @@ use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion, TreeNodeRewriter};
-use datafusion::common::{Column, DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::functions::core::arrow_cast::ArrowCastFunc;
 use datafusion::logical_expr::expr::{Between, InList, InSubquery, ScalarFunction};
-use datafusion::logical_expr::expr_rewriter::NamePreserver;
-use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     BinaryExpr, Case, Cast, DmlStatement, Expr, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Values,
     WriteOp, lit,
 };
 use datafusion::optimizer::analyzer::AnalyzerRule;
 
+use super::super::rewrite;
 use super::compare::{Comparer, binary, is_comparison};
 use super::moment::{Kind, Moment, Zones};
 use super::reading::{converted, external, stored, string, written};
@@ -40,27 +39,19 @@ impl AnalyzerRule for ExactTimestamps {
 }
 
 fn rewrite_node(node: LogicalPlan, zones: &Zones, config: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
-    let mut schema = merge_schema(&node.inputs());
-    if let LogicalPlan::TableScan(scan) = &node {
-        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
-    }
+    let schema = rewrite::columns_in_reach(&node)?;
     let comparer = Comparer { schema: &schema, zones, config };
-    let names = NamePreserver::new(&node);
     let filters = matches!(node, LogicalPlan::Filter(_) | LogicalPlan::Join(_));
     let keyed = match node {
         LogicalPlan::Join(join) => rewrite_keys(join, &comparer)?,
         other => Transformed::no(other),
     };
     keyed.transform_data(|node| {
-        node.map_expressions(|expr| {
-            let name = names.save(&expr);
+        rewrite::expressions(node, |expr| {
             let rewritten = expr.rewrite(&mut Rewriter { comparer: &comparer })?;
             let rewritten = rewritten.transform_data(|expr| expr.transform_up(settle))?;
-            let rewritten =
-                if filters { rewritten.transform_data(|expr| without_null(expr, false))? } else { rewritten };
-            Ok(rewritten.update_data(|expr| name.restore(expr)))
-        })?
-        .map_data(LogicalPlan::recompute_schema)
+            if filters { rewritten.transform_data(|expr| without_null(expr, false)) } else { Ok(rewritten) }
+        })
     })
 }
 
