@@ -92,15 +92,14 @@ async fn child_copy(input: &str, output: &str) {
 async fn child_planning(name: &str) {
     let (shape, ..) = planning::TABLES.into_iter().find(|(shape, ..)| shape.name == name).expect("a table's name");
     let got = planning::measure(&shape, &shape.warehouse().await).await;
-    say(&format!("{} {} {} {} {}", got.cold, got.warm, got.statement, got.resident, got.files));
+    say(&format!("{} {} {} {} {} {}", got.cold, got.warm, got.statement, got.resident, got.files, got.all));
 }
 
 async fn planning() {
     say("\n## Planning one day\n");
-    say(
-        "| files | days | manifests | files of the day | cold ms | wanted | warm ms | wanted | statement, warm, ms | resident MiB |",
-    );
-    say("|---|---|---|---|---|---|---|---|---|---|");
+    say("| files | days | manifests | files of the day | cold ms | wanted | warm ms | wanted | statement, warm, ms | \
+         resident MiB | all files, warm, ms |");
+    say("|---|---|---|---|---|---|---|---|---|---|---|");
     for (shape, cold, warm) in planning::TABLES {
         shape.warehouse().await;
         let mut runs: Vec<Vec<f64>> = Vec::new();
@@ -115,14 +114,15 @@ async fn planning() {
         let manifests =
             format!("{}, {}", shape.manifests(), if shape.scattered { "all days each" } else { "a day each" });
         say(&format!(
-            "| {} | {} | {manifests} | {:.0} | {:.1} | ≤ {cold} | {:.2} | ≤ {warm} | {:.1} | {:.0} |",
+            "| {} | {} | {manifests} | {:.0} | {:.1} | ≤ {cold} | {:.2} | ≤ {warm} | {:.1} | {:.0} | {:.0} |",
             shape.files(),
             shape.days,
             middle(4),
             middle(0),
             middle(1),
             middle(2),
-            middle(3) / 1024.0
+            middle(3) / 1024.0,
+            middle(5)
         ));
     }
 }

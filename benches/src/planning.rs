@@ -28,6 +28,9 @@ const TIMESTAMP: &str = "message_created_at";
 /// Plans of one session after its first.
 const WARM_RUNS: usize = 15;
 
+/// The same of plans that keep every file.
+const WARM_RUNS_OF_ALL: usize = 3;
+
 /// Of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
@@ -39,6 +42,8 @@ pub struct Measured {
     pub warm: f64,
     /// Milliseconds from SQL to the physical plan when warm, the middle of some runs.
     pub statement: f64,
+    /// Milliseconds of a plan that keeps every file, when warm.
+    pub all: f64,
     /// KiB that became resident meanwhile.
     pub resident: u64,
 }
@@ -67,6 +72,13 @@ pub async fn measure(shape: &Shape, warehouse: &Path) -> Measured {
         warm.add(time);
         statement.add(timed(physical(&session, &sql)).await.1);
     }
+    let resident = resident_kib().saturating_sub(before);
+    let mut all = Times::default();
+    for _ in 0..WARM_RUNS_OF_ALL {
+        let (plan, time) = timed(plan_all(&view)).await;
+        assert_eq!(plan.ledger.files.kept(), shape.files() as u64, "every file is kept");
+        all.add(time);
+    }
     assert_eq!(first.ledger.files.total(), shape.files() as u64, "every file is accounted for");
     assert_eq!(first.ledger.files.kept(), shape.files_a_day as u64, "one day is kept");
     Measured {
@@ -74,7 +86,8 @@ pub async fn measure(shape: &Shape, warehouse: &Path) -> Measured {
         cold: millis(cold),
         warm: warm.median(),
         statement: statement.median(),
-        resident: resident_kib().saturating_sub(before),
+        all: all.median(),
+        resident,
     }
 }
 
@@ -96,6 +109,12 @@ async fn plan(view: &View, session: &Session, day: i64) -> Plan {
     let projection: Vec<usize> =
         columns.iter().map(|name| view.arrow.index_of(name).expect("the column is there")).collect();
     let request = Request { filters: &filters, projection: Some(&projection), limit: None, partitions: THREADS };
+    scan::plan(view, &request).await.expect("the scan is planned")
+}
+
+async fn plan_all(view: &View) -> Plan {
+    let projection = [view.arrow.index_of("role").expect("the column is there")];
+    let request = Request { filters: &[], projection: Some(&projection), limit: None, partitions: THREADS };
     scan::plan(view, &request).await.expect("the scan is planned")
 }
 

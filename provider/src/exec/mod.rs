@@ -115,6 +115,9 @@ fn ordering(view: &View, sorted: &[SortedBy]) -> Option<LexOrdering> {
 /// The filters as physical expressions over the view's columns. One that can't be made is left out: filters only prune
 /// here, and the plan above evaluates each.
 fn physical(view: &View, state: &dyn Session, filters: &[Expr]) -> Result<Vec<Arc<dyn PhysicalExpr>>> {
+    if filters.is_empty() {
+        return Ok(Vec::new());
+    }
     let schema = DFSchema::try_from(Arc::clone(&view.arrow))
         .map_err(|e| Error::new(Code::Internal, "the table's columns have no unique names").source(e))?;
     Ok(filters.iter().filter_map(|filter| state.create_physical_expr(filter.clone(), &schema).ok()).collect())

@@ -75,7 +75,8 @@ fn compare_brief(manifest: &Manifest, at: usize, file: &DataFile, name: &str) {
     assert_eq!(brief.columns.iter().map(|column| column.id).collect::<Vec<_>>(), wanted, "{name}");
     let again = manifest.brief_again(at, &wanted).expect(name);
     assert_eq!(format!("{again:?}"), format!("{brief:?}"), "{name}");
-    assert!(Arc::ptr_eq(&again, &manifest.brief_again(at, &wanted).expect(name)), "{name}: it is remembered");
+    let remembered = Arc::ptr_eq(&again, &manifest.brief_again(at, &wanted).expect(name));
+    assert_eq!(remembered, wanted.len() <= 6, "{name}: it is remembered, of a few columns");
     let others = manifest.brief_again(at, &columns).expect(name);
     assert_eq!(others.columns.len(), columns.len(), "{name}: other columns are another question");
     for column in brief.columns {

@@ -41,8 +41,9 @@ struct Briefs {
     of: Vec<Option<Arc<Brief>>>,
 }
 
-/// Bytes that the last query's brief of an entry takes, about.
-const BRIEF: usize = 512;
+/// Bytes that the last query's brief of an entry takes, about, with the metrics of as many columns as are remembered.
+const BRIEF: usize = 1024;
+const REMEMBERED: usize = 6;
 
 /// What is known of an entry without reading its record; everything inherited is filled in.
 #[derive(Clone, Copy, Debug)]
@@ -158,11 +159,15 @@ impl Manifest {
         read().map_err(|reason| self.corrupt(reason))
     }
 
-    /// The same, remembered until other columns are asked for.
+    /// The same, remembered until other columns are asked for. A query about many columns wants most of what the record
+    /// holds, which is kept once: its briefs are not remembered.
     ///
     /// # Errors
     /// As [`Manifest::brief`].
     pub fn brief_again(&self, at: usize, columns: &[i32]) -> Result<Arc<Brief>> {
+        if columns.len() > REMEMBERED {
+            return Ok(Arc::new(self.brief(at, columns)?));
+        }
         {
             let briefs = self.briefs.lock();
             if briefs.columns == columns

@@ -206,7 +206,7 @@ impl Side {
 pub(super) async fn plan(view: &View, changes: &Changes, request: &Request<'_>) -> Result<Plan> {
     let claims = predicate::convert_conjuncts(request.filters, &view.arrow, &view.schema);
     let predicate = Predicate::and(claims.iter().map(|claim| claim.predicate.clone()));
-    let wanted = columns(view, request, &predicate);
+    let wanted = columns(view, request, &predicate, true);
     let mut ledger = Ledger::default();
     let mut tasks = Vec::new();
     let mut partition_predicates = BTreeMap::new();
@@ -232,7 +232,7 @@ pub(super) async fn plan(view: &View, changes: &Changes, request: &Request<'_>) 
         predicate,
         partition_predicates: partition_predicates.into_iter().collect(),
         groups: balance(&tasks, request.partitions),
-        statistics: statistics::of(&tasks, &view.schema, &view.arrow, request.projection),
+        statistics: statistics::of(&tasks, view, request.projection),
         tasks,
         ledger,
     })

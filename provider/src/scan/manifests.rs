@@ -120,6 +120,11 @@ pub(super) async fn keep(view: &View, specs: &Projections, list: &List, ledger: 
     Ok(kept)
 }
 
+/// The live files of the manifests at `places`, where the manifest list counts them all.
+pub(super) fn files_in(list: &List, places: &[usize]) -> Option<u64> {
+    places.iter().map(|at| live_files(list.get(*at)?)).sum()
+}
+
 /// A manifest's live files, where the manifest list counts them.
 fn live_files(manifest: &ManifestFile) -> Option<u64> {
     Some(u64::from(manifest.added_files_count?) + u64::from(manifest.existing_files_count?))

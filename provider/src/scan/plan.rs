@@ -64,7 +64,8 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
 
     let specs = Projections::new(view, &predicate, &list)?;
     let kept = manifests::keep(view, &specs, &list, &mut ledger).await?;
-    let columns = columns(view, request, &predicate);
+    let detailed = manifests::files_in(&list, &kept).is_some_and(|files| files <= DETAILED);
+    let columns = columns(view, request, &predicate, detailed);
     let (view, list) = (view.clone(), Arc::clone(&list));
     let search = Arc::new(Search { view, list, specs, predicate, columns });
     let mut tasks = files::keep(&search, &kept, request.partitions, &mut ledger).await?;
@@ -78,16 +79,20 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
         predicate: predicate.clone(),
         partition_predicates: specs.display(),
         groups: balance(&tasks, request.partitions),
-        statistics: statistics::of(&tasks, &view.schema, &view.arrow, request.projection),
+        statistics: statistics::of(&tasks, view, request.projection),
         tasks,
         ledger,
     })
 }
 
-/// The columns whose metrics are wanted, by field id: those of the filters, and those whose statistics are offered.
-pub(super) fn columns(view: &View, request: &Request<'_>, predicate: &Predicate) -> Vec<i32> {
+/// Files of which the optimiser is offered statistics of columns. Of more they are worth less than reading them takes.
+pub(super) const DETAILED: u64 = 10_000;
+
+/// The columns whose metrics are wanted, by field id: those of the filters, and if `detailed` those whose statistics are
+/// offered.
+pub(super) fn columns(view: &View, request: &Request<'_>, predicate: &Predicate, detailed: bool) -> Vec<i32> {
     let mut ids = predicate.fields();
-    let wanted = |at: usize| request.projection.is_none_or(|projection| projection.contains(&at));
+    let wanted = |at: usize| detailed && request.projection.is_none_or(|projection| projection.contains(&at));
     let fields = view.arrow.fields().iter().enumerate().filter(|(at, _)| wanted(*at));
     ids.extend(fields.filter_map(|(_, field)| field_id(field)));
     ids.sort_unstable();

@@ -11,21 +11,20 @@ use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use iceberg::spec::Schema;
 
-use super::{Task, facts};
+use super::plan::DETAILED;
+use super::{Task, View, facts};
 use crate::predicate::Facts;
 use crate::schema::field_id;
 
-/// The statistics of the rows in `tasks`, one entry for each column of `arrow`; only columns of `projection` are known.
-pub(super) fn of(
-    tasks: &[Arc<Task>],
-    schema: &Schema,
-    arrow: &ArrowSchema,
-    projection: Option<&[usize]>,
-) -> Statistics {
+/// The statistics of the rows in `tasks`, one entry for each column of the view; only columns of `projection` are known,
+/// and none where there are very many tasks.
+pub(super) fn of(tasks: &[Arc<Task>], view: &View, projection: Option<&[usize]>) -> Statistics {
+    let (schema, arrow) = (&view.schema, view.arrow.as_ref());
+    let detailed = tasks.len() as u64 <= DETAILED;
     let exact = tasks.iter().map(|task| task.live_rows()).try_fold(0_u64, |sum, rows| Some(sum + rows?));
     let rows = exact.unwrap_or_else(|| tasks.iter().map(|task| task.live_rows().unwrap_or(task.rows())).sum());
     let known = if exact.is_some() { Precision::Exact } else { Precision::Inexact };
-    let wanted = |at: usize| projection.is_none_or(|projection| projection.contains(&at));
+    let wanted = |at: usize| detailed && projection.is_none_or(|projection| projection.contains(&at));
     let column = |(at, field): (usize, &Arc<Field>)| match wanted(at) {
         true => column(tasks, schema, field),
         false => ColumnStatistics::new_unknown(),
@@ -33,7 +32,7 @@ pub(super) fn of(
     let column_statistics = arrow.fields().iter().enumerate().map(column).collect();
     Statistics {
         num_rows: usize::try_from(rows).map_or(Precision::Absent, known),
-        total_byte_size: bytes(tasks, arrow, projection),
+        total_byte_size: bytes(tasks, arrow, projection, detailed),
         column_statistics,
     }
 }
@@ -86,14 +85,18 @@ fn bounds(all: &[Facts], field: &Field) -> (Precision<ScalarValue>, Precision<Sc
     }
 }
 
-/// Stored size of the projected columns: joins choose their build side by it.
-fn bytes(tasks: &[Arc<Task>], arrow: &ArrowSchema, projection: Option<&[usize]>) -> Precision<usize> {
-    let Some(projection) = projection else {
-        let all: u64 = tasks.iter().map(|task| task.bytes()).sum();
-        return usize::try_from(all).map_or(Precision::Absent, Precision::Inexact);
+/// Stored size of the projected columns, or if not `detailed` their share of the files by number: joins choose their build
+/// side by it.
+fn bytes(tasks: &[Arc<Task>], arrow: &ArrowSchema, projection: Option<&[usize]>, detailed: bool) -> Precision<usize> {
+    let files = || tasks.iter().map(|task| task.bytes()).sum::<u64>();
+    let sum = match projection {
+        None => files(),
+        Some(projection) if !detailed => files() / arrow.fields().len().max(1) as u64 * projection.len() as u64,
+        Some(projection) => {
+            let fields = projection.iter().filter_map(|at| arrow.fields().get(*at));
+            let ids: Vec<i32> = fields.filter_map(|field| field_id(field)).collect();
+            tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.column_size(*id))).sum()
+        }
     };
-    let ids: Vec<i32> =
-        projection.iter().filter_map(|at| arrow.fields().get(*at)).filter_map(|field| field_id(field)).collect();
-    let sum: u64 = tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.column_size(*id))).sum();
     usize::try_from(sum).map_or(Precision::Absent, Precision::Inexact)
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema as ArrowSchema;
+use datafusion::catalog::information_schema::INFORMATION_SCHEMA;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::sql::parser::Statement as DfStatement;
-use datafusion::sql::sqlparser::ast::Statement as Ast;
+use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ast};
 
 use super::definitions::Definition;
 use super::{Running, Session, read_only};
@@ -302,7 +303,12 @@ fn only_shows(statement: &DfStatement) -> bool {
 fn lists(statement: &DfStatement) -> bool {
     let DfStatement::Statement(ast) = statement else { return false };
     matches!(ast.as_ref(), Ast::ShowColumns { .. } | Ast::ShowCreate { .. })
-        || statement.to_string().to_ascii_lowercase().contains("information_schema")
+        || sql::relations(statement).iter().any(is_information_schema)
+}
+
+fn is_information_schema(name: &ObjectName) -> bool {
+    let mut parts = name.0.iter().filter_map(|part| part.as_ident());
+    parts.any(|part| part.value.eq_ignore_ascii_case(INFORMATION_SCHEMA))
 }
 
 /// A warning for each scan that filters and yet reads every partition of a partitioned table.

@@ -34,6 +34,9 @@ impl AnalyzerRule for KeptCasts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !rewrite::concerns(&plan, |_| false, |expr| matches!(expr, Expr::Cast(_) | Expr::TryCast(_)))? {
+            return Ok(plan);
+        }
         Ok(plan.transform_up_with_subqueries(rewrite_node)?.data)
     }
 }

@@ -29,6 +29,9 @@ impl AnalyzerRule for NullsApart {
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !rewrite::concerns(&plan, |_| false, |expr| matches!(expr, Expr::InList(_)))? {
+            return Ok(plan);
+        }
         let each = |node| rewrite::expressions(node, |expr| expr.transform_up(|expr| Ok(apart(expr))));
         Ok(plan.transform_up_with_subqueries(each)?.data)
     }

@@ -65,18 +65,18 @@ impl Located {
     }
 }
 
-/// Resolves many locations: those in one directory after the other share what was found of it.
+/// Resolves many locations: those below one directory share what was found of it.
 #[derive(Debug)]
 pub struct Resolver {
     stores: Stores,
-    /// The directory of the last location, up to and with its slash, and what its files resolve to but for their names.
-    last: Option<(String, Located)>,
+    /// A directory that the last locations are below, up to and with its slash, and what it resolves to.
+    base: Option<(String, Located)>,
 }
 
 impl Resolver {
     /// A resolver over `stores`.
     pub fn new(stores: &Stores) -> Self {
-        Resolver { stores: stores.clone(), last: None }
+        Resolver { stores: stores.clone(), base: None }
     }
 
     /// [`Stores::resolve`].
@@ -84,24 +84,45 @@ impl Resolver {
     /// # Errors
     /// As [`Stores::resolve`].
     pub fn resolve(&mut self, location: &str) -> Result<Located> {
-        let (directory, name) = location.split_at(location.rfind('/').map_or(0, |slash| slash + 1));
-        let plain = !matches!(name, "" | "." | "..");
-        if let Some((last, at)) = &self.last
-            && plain
-            && last == directory
-            && let Ok(path) = Path::parse(format!("{}/{name}", at.path))
+        if let Some((base, at)) = &self.base
+            && let Some(rest) = location.strip_prefix(base.as_str())
+            && is_plain(rest)
+            && let Ok(path) = Path::parse(format!("{}/{rest}", at.path))
         {
             return Ok(Located { store: Arc::clone(&at.store), path, url: at.url.clone() });
         }
         let located = self.stores.resolve(location)?;
-        // A directory that doesn't come out as the file's path without its name is one to resolve anew each time.
-        let inside = located.path.as_ref().strip_suffix(name).and_then(|path| path.strip_suffix('/'));
-        self.last = match inside.filter(|path| plain && !path.is_empty()).map(Path::parse) {
-            Some(Ok(path)) => Some((directory.to_owned(), Located { path, ..located.clone() })),
-            _ => None,
-        };
+        let directory = directory(location);
+        let shared = self.base.as_ref().map_or("", |(base, _)| shared_directory(base, directory));
+        self.base = [shared, directory].into_iter().find_map(|base| base_of(location, &located, base));
         Ok(located)
     }
+}
+
+/// `base`, a directory that `location` begins with, and what it resolves to; `None` where it doesn't come out as the
+/// location's path without the rest, so that locations below it are to be resolved each on its own.
+fn base_of(location: &str, located: &Located, base: &str) -> Option<(String, Located)> {
+    let rest = location.strip_prefix(base).filter(|rest| is_plain(rest))?;
+    let inside = located.path.as_ref().strip_suffix(rest)?.strip_suffix('/').filter(|path| !path.is_empty())?;
+    let path = Path::parse(inside).ok()?;
+    Some((base.to_owned(), Located { path, ..located.clone() }))
+}
+
+/// Up to and with the last slash.
+fn directory(location: &str) -> &str {
+    location.split_at(location.rfind('/').map_or(0, |slash| slash + 1)).0
+}
+
+/// The deepest directory that both directories are in or are.
+fn shared_directory<'a>(a: &str, b: &'a str) -> &'a str {
+    let segments = a.split_inclusive('/').zip(b.split_inclusive('/'));
+    let shared: usize = segments.take_while(|(a, b)| a == b).map(|(a, _)| a.len()).sum();
+    b.split_at(shared).0
+}
+
+/// A relative path without segments that mean something else than a name.
+fn is_plain(path: &str) -> bool {
+    path.split('/').all(|segment| !matches!(segment, "" | "." | ".."))
 }
 
 /// Every store of a process: one handle for DataFusion, for Iceberg and for us. Clones share the same stores.

@@ -32,10 +32,23 @@ impl AnalyzerRule for ExactTimestamps {
     }
 
     fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        if !rewrite::concerns(&plan, compares, |expr| !is_bare(expr))? {
+            return Ok(plan);
+        }
         let zones = Zones::new(config.execution.time_zone.as_deref());
         let plan = plan.transform_down(|node| inserted(node, &zones))?.data;
         Ok(plan.transform_up_with_subqueries(|node| rewrite_node(node, &zones, config))?.data)
     }
+}
+
+/// A node that may be rewritten though its expressions are bare.
+fn compares(node: &LogicalPlan) -> bool {
+    matches!(node, LogicalPlan::Join(_) | LogicalPlan::Filter(_) | LogicalPlan::Dml(_))
+}
+
+/// An expression that compares and converts nothing.
+fn is_bare(expr: &Expr) -> bool {
+    matches!(expr, Expr::Column(_) | Expr::Literal(..) | Expr::Alias(_) | Expr::AggregateFunction(_))
 }
 
 fn rewrite_node(node: LogicalPlan, zones: &Zones, config: &ConfigOptions) -> Result<Transformed<LogicalPlan>> {
