@@ -44,6 +44,8 @@ use crate::scan::{self, Request, ScanReport, SortedBy, View};
 use crate::schema::field_id;
 
 use deletes::DeleteFiles;
+#[cfg(any(test, fuzzing))]
+pub(crate) use deletes::decode_vector;
 use footer::Footers;
 use names::Naming;
 use report::Scan;

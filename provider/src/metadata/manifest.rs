@@ -69,7 +69,7 @@ impl Manifest {
     ) -> std::result::Result<Manifest, String> {
         let avro = avro::read(bytes)?;
         let layout = layouts.of(&avro.meta)?;
-        let mut heads = Vec::with_capacity(avro.len());
+        let mut heads = Vec::with_capacity(avro.room());
         let mut tuples = Tuples::default();
         let mut row_ids = RowIds::of(file);
         avro.records(|start, at| {
