@@ -36,12 +36,23 @@ pub(super) const REFS: &str = "daygrain.refs";
 /// # Errors
 /// `not_supported`, with the reason.
 pub fn check_writable(metadata: &TableMetadata) -> Result<()> {
-    match metadata.properties().get(READ_ONLY) {
-        None => Ok(()),
-        Some(why) => Err(Error::new(Code::NotSupported, "the table can be read and not written by this version")
-            .with("because", why)
-            .help("write it with the engine that made it")),
-    }
+    let why = match metadata.properties().get(READ_ONLY) {
+        Some(why) => why,
+        None if counters_have_room(metadata) => return Ok(()),
+        None => "one of its counters of sequence numbers, row ids or fields is at its end",
+    };
+    Err(Error::new(Code::NotSupported, "the table can be read and not written by this version")
+        .with("because", why)
+        .help("write it with the engine that made it"))
+}
+
+/// Numbers that commits count on from; ids near the greatest are reserved (table specification, "Reserved Field IDs").
+fn counters_have_room(metadata: &TableMetadata) -> bool {
+    const FIELDS: i32 = i32::MAX - 100_000;
+    metadata.last_column_id() < FIELDS
+        && metadata.last_partition_id() < FIELDS
+        && metadata.last_sequence_number() < i64::MAX / 2
+        && metadata.next_row_id() < u64::MAX / 4
 }
 
 /// Refuses to read columns of types that this version doesn't know; `ids` are of top-level columns.

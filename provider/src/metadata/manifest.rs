@@ -365,10 +365,11 @@ impl RowIds {
     /// The outer `None`: there are no more ids.
     fn assign(&mut self, status: ManifestStatus, own: Option<i64>, rows: u64) -> Option<Option<i64>> {
         let Some(next) = self.0 else { return Some(None) };
+        let rows = i64::try_from(rows).ok()?;
         if own.is_some() || status == ManifestStatus::Deleted {
-            return Some(own);
+            return own.is_none_or(|own| own.checked_add(rows).is_some()).then_some(own);
         }
-        self.0 = Some(next.checked_add(i64::try_from(rows).ok()?)?);
+        self.0 = Some(next.checked_add(rows)?);
         Some(Some(next))
     }
 }
@@ -376,6 +377,15 @@ impl RowIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn row_ids_end_where_numbers_do() {
+        let mut ids = RowIds(Some(i64::MAX - 10));
+        assert_eq!(ids.assign(ManifestStatus::Added, None, 10), Some(Some(i64::MAX - 10)));
+        assert_eq!(ids.assign(ManifestStatus::Added, None, 1), None);
+        assert_eq!(ids.assign(ManifestStatus::Existing, Some(i64::MAX - 1), 1), Some(Some(i64::MAX - 1)));
+        assert_eq!(ids.assign(ManifestStatus::Existing, Some(i64::MAX - 1), 2), None);
+    }
 
     #[test]
     fn only_added_entries_inherit_a_sequence_number() {

@@ -305,6 +305,19 @@ mod tests {
     }
 
     #[test]
+    fn a_table_whose_counters_are_used_up_is_not_written() {
+        for (counter, last) in [
+            ("\"last-sequence-number\":0", "\"last-sequence-number\":9223372036854775807"),
+            ("\"last-column-id\":2", "\"last-column-id\":2147483647"),
+            ("\"last-partition-id\":999", "\"last-partition-id\":2147483647"),
+            ("\"next-row-id\":0", "\"next-row-id\":9223372036854775807"),
+        ] {
+            let metadata = parse("x", GOOD.replace(counter, last).as_bytes()).unwrap();
+            assert_eq!(check_writable(&metadata).unwrap_err().code(), Code::NotSupported, "{last}");
+        }
+    }
+
+    #[test]
     fn transforms_that_are_not_known_are_carried() {
         let with = |field: &str| {
             let spec = format!(r#"{{"spec-id":0,"fields":[{{{field},"field-id":1000,"name":"z"}}]}}"#);

@@ -344,6 +344,17 @@ mod tests {
     }
 
     #[test]
+    fn a_small_file_does_not_decode_to_a_huge_one() {
+        let zeros = zstd::encode_all(std::io::repeat(0).take(64 << 20), 1).unwrap();
+        assert!(zeros.len() < 10_000);
+        let error = walk(&container("zstandard", &zeros, 1)).unwrap_err();
+        assert!(error.contains("more than"), "{error}");
+        let few = zstd::encode_all(std::io::repeat(0).take(60_000), 1).unwrap();
+        let error = walk(&container("zstandard", &few, 60_000)).unwrap_err();
+        assert_eq!(error, format!("60000 records are announced in {} bytes", few.len()));
+    }
+
+    #[test]
     fn a_file_cut_anywhere_is_refused() {
         let file = container("null", RECORDS, 2);
         for cut in 0..file.len() {
