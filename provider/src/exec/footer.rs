@@ -23,6 +23,7 @@ use parquet::file::metadata::{
 use tokio::sync::OnceCell;
 
 use super::columns::Layout;
+use super::guarded::guarded;
 use super::names::{Naming, has_ids, with_plain_text};
 use super::reader::{FileIo, Tail};
 use crate::error::{Code, Error, Result};
@@ -325,7 +326,7 @@ async fn read(object: &Object, io: &FileIo, size: u64) -> Result<(ParquetMetaDat
             tail = Some(Tail { start, bytes: first });
         }
         decoder.push_ranges(ranges, bytes).map_err(|e| io.parquet(e))?;
-        match decoder.try_decode().map_err(|e| io.parquet(e))? {
+        match guarded(|| decoder.try_decode()).map_err(|e| io.parquet(e))? {
             DecodeResult::NeedsData(more) => ranges = more,
             DecodeResult::Data(metadata) => {
                 let tail = tail.ok_or_else(|| Error::new(Code::Internal, "a footer without a request"))?;

@@ -11,6 +11,7 @@ mod deletes;
 mod filter;
 mod first;
 mod footer;
+mod guarded;
 mod moving;
 mod names;
 mod numbers;

@@ -5,6 +5,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 
 use futures::FutureExt;
 
@@ -12,7 +13,9 @@ use crate::error::{Code, Error, Result};
 
 /// What `planning` comes to, or `internal` where it panics. Planning changes nothing that a later statement sees half done:
 /// what it loads is dropped with it.
-pub(super) async fn caught<T>(planning: impl Future<Output = Result<T>>) -> Result<T> {
+///
+/// Boxed, since planning takes much room, which would be taken again on the stack for every layer around it.
+pub(super) async fn caught<T>(planning: Pin<Box<impl Future<Output = Result<T>>>>) -> Result<T> {
     match AssertUnwindSafe(planning).catch_unwind().await {
         Ok(planned) => planned,
         Err(panic) => Err(Error::new(Code::Internal, "the engine failed while it planned the statement")
@@ -32,12 +35,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_an_error() {
-        assert_eq!(caught(async { Ok(5) }).await.unwrap(), 5);
+        assert_eq!(caught(Box::pin(async { Ok(5) })).await.unwrap(), 5);
         let none: Option<i32> = None;
-        let error = caught(async { Ok(none.expect("there is none")) }).await.unwrap_err();
+        let error = caught(Box::pin(async { Ok(none.expect("there is none")) })).await.unwrap_err();
         assert_eq!(error.code(), Code::Internal);
         assert!(error.to_string().contains("there is none"), "{error}");
-        let error = caught::<()>(async { panic!("at {}", 7) }).await.unwrap_err();
+        let error =
+            caught(Box::pin(async { if none.is_none() { panic!("at {}", 7) } else { Ok(()) } })).await.unwrap_err();
         assert!(error.to_string().contains("at 7"), "{error}");
     }
 }

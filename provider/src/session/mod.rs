@@ -201,7 +201,7 @@ impl Session {
     /// `sql_syntax`, `not_supported` for a statement that isn't there yet, `read_only`, and whatever planning meets. Errors
     /// of execution come out of the stream.
     pub async fn run(&self, statement: &Statement) -> Result<Running> {
-        caught(Warehouse::statement(self.start(&statement.text))).await
+        caught(Box::pin(Warehouse::statement(self.start(&statement.text)))).await
     }
 
     /// Runs one statement to its end.
@@ -232,7 +232,7 @@ impl Session {
         let source = match (&request.query, &request.iceberg, request.inputs.is_empty()) {
             (None, None, false) => export::Source::Files(request.inputs.clone()),
             (Some(query), None, true) => {
-                export::Source::Query(caught(Warehouse::statement(self.plan_query(&state, query))).await?)
+                export::Source::Query(caught(Box::pin(Warehouse::statement(self.plan_query(&state, query)))).await?)
             }
             (None, Some(location), true) => export::Source::Table(self.source(&request, location).await?),
             _ => return Err(refused("an export takes either inputs, a query or another Iceberg table")),
