@@ -95,7 +95,7 @@ fn column(ty: &DataType) -> ArrayRef {
     let text = ["", "a", "ab", "abc", "ab%", "b", "a_c", "\u{e9}", "10", "2026-06-04", "ba\u{10FFFF}"];
     let (micros, zone) = (|at: usize| times.get(at).copied(), ty);
     let scalar = |at: usize| match zone {
-        DataType::Boolean => S::Boolean((at < 8).then_some(at % 2 == 0)),
+        DataType::Boolean => S::Boolean((at < 8).then_some(at.is_multiple_of(2))),
         DataType::Int32 => S::Int32(ints.get(at).copied()),
         DataType::Int64 => S::Int64(longs.get(at).copied()),
         DataType::Float64 => S::Float64(doubles.get(at).copied()),

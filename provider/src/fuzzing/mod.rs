@@ -4,7 +4,7 @@
 //! within, errors with a code that says what is wrong, and no row lost to pruning. `tests/fuzz` calls them with inputs that
 //! a fuzzer makes, the tests below with those that were kept (`tests/fuzz/corpus`). They exist in such builds only.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a broken promise is told by a panic")]
+#![expect(clippy::unwrap_used, reason = "a broken promise is told by a panic")]
 
 mod deletes;
 mod files;
