@@ -9,6 +9,9 @@ pub mod dataset;
 pub mod error;
 pub mod exec;
 pub mod export;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod input;
 pub mod layout;
 pub mod metadata;

@@ -163,7 +163,7 @@ impl Run<'_> {
             }
             if let Some(conflict) = conflict {
                 let metadata = current.as_ref().map_or(&self.change.metadata, |base| &base.metadata);
-                if tries > retries(metadata) + 1 {
+                if tries > retries(metadata).saturating_add(1) {
                     return self.lost(conflict.with("attempts", tries - 1));
                 }
             }

@@ -226,7 +226,9 @@ impl Producer<'_> {
         let entries = self.committer.manifests.entries(self.metadata, &manifest).await?;
         let count = |status: ManifestStatus| {
             let of_status = entries.iter().filter(|entry| entry.status == status);
-            of_status.fold((0u32, 0u64), |(files, rows), entry| (files + 1, rows + entry.file.record_count()))
+            of_status.fold((0u32, 0u64), |(files, rows), entry| {
+                (files.saturating_add(1), rows.saturating_add(entry.file.record_count()))
+            })
         };
         let (added, existing, deleted) =
             (count(ManifestStatus::Added), count(ManifestStatus::Existing), count(ManifestStatus::Deleted));

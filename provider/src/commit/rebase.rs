@@ -20,7 +20,7 @@ use iceberg::{TableRequirement, TableUpdate};
 use super::{Append, sources, stamped};
 use crate::catalog::{Base, Ident};
 use crate::error::{Code, Error, Result};
-use crate::metadata::rebuild;
+use crate::metadata::{check_writable, rebuild};
 
 /// A change that fits the table as it was loaded.
 #[derive(Debug)]
@@ -93,6 +93,8 @@ fn append<'a>(
     current: &Base,
     updates: &[TableUpdate],
 ) -> Result<Prepared<'a>> {
+    // Before anything is put down, and not only where it is published.
+    check_writable(&current.metadata)?;
     let mut builder = TableMetadata::clone(&current.metadata).into_builder(Some(current.location.clone()));
     let refused = |e: iceberg::Error| {
         Error::new(Code::InvalidArgument, "the change does not apply to the table")

@@ -17,10 +17,13 @@ use object_store::path::Path;
 use parking_lot::Mutex;
 use parquet::DecodeResult;
 use parquet::bloom_filter::Sbbf;
-use parquet::file::metadata::{FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder};
+use parquet::file::metadata::{
+    FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, RowGroupMetaData,
+};
 use tokio::sync::OnceCell;
 
 use super::columns::Layout;
+use super::guarded::guarded;
 use super::names::{Naming, has_ids, with_plain_text};
 use super::reader::{FileIo, Tail};
 use crate::error::{Code, Error, Result};
@@ -53,6 +56,9 @@ impl Footer {
     fn new(metadata: ParquetMetaData, object: &Object, file_size: u64) -> Result<Self> {
         let metadata =
             with_plain_text(metadata).map_err(|e| object.corrupt("the file's schema is not sound").source(e))?;
+        if !counts_its_rows(metadata.row_groups().iter().map(RowGroupMetaData::num_rows)) {
+            return Err(object.corrupt("the file's row groups have fewer rows than none, or more than can be counted"));
+        }
         let schema = metadata.file_metadata().schema_descr();
         let fields = schema.root_schema().get_fields();
         let mut roots = HashMap::with_capacity(fields.len());
@@ -320,7 +326,7 @@ async fn read(object: &Object, io: &FileIo, size: u64) -> Result<(ParquetMetaDat
             tail = Some(Tail { start, bytes: first });
         }
         decoder.push_ranges(ranges, bytes).map_err(|e| io.parquet(e))?;
-        match decoder.try_decode().map_err(|e| io.parquet(e))? {
+        match guarded(|| decoder.try_decode()).map_err(|e| io.parquet(e))? {
             DecodeResult::NeedsData(more) => ranges = more,
             DecodeResult::Data(metadata) => {
                 let tail = tail.ok_or_else(|| Error::new(Code::Internal, "a footer without a request"))?;
@@ -331,6 +337,11 @@ async fn read(object: &Object, io: &FileIo, size: u64) -> Result<(ParquetMetaDat
     }
 }
 
+/// Whether the rows of all row groups are a number that positions can be counted by.
+fn counts_its_rows(mut groups: impl Iterator<Item = i64>) -> bool {
+    groups.try_fold(0_i64, |sum, rows| sum.checked_add(rows).filter(|_| rows >= 0)).is_some()
+}
+
 /// The last eight bytes must be a length that fits the file, and the magic: the decoder takes the length on trust.
 fn check(tail: &[u8], size: u64, object: &Object, io: &FileIo) -> Result<()> {
     let short = || io.corrupt(format!("the {} is too short to be Parquet", object.noun()));
@@ -339,5 +350,17 @@ fn check(tail: &[u8], size: u64, object: &Object, io: &FileIo) -> Result<()> {
     match footer.metadata_length() as u64 + 8 <= size {
         true => Ok(()),
         false => Err(io.corrupt(format!("the {}'s footer is longer than the file", object.noun()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::counts_its_rows;
+
+    #[test]
+    fn rows_that_cannot_be_counted_are_refused() {
+        assert!(counts_its_rows([0, 5, i64::MAX - 5].into_iter()));
+        assert!(!counts_its_rows([5, -1].into_iter()));
+        assert!(!counts_its_rows([i64::MAX, i64::MAX, i64::MAX].into_iter()));
     }
 }

@@ -11,6 +11,7 @@ mod deletes;
 mod filter;
 mod first;
 mod footer;
+mod guarded;
 mod moving;
 mod names;
 mod numbers;
@@ -44,6 +45,8 @@ use crate::scan::{self, Request, ScanReport, SortedBy, View};
 use crate::schema::field_id;
 
 use deletes::DeleteFiles;
+#[cfg(any(test, fuzzing))]
+pub(crate) use deletes::decode_vector;
 use footer::Footers;
 use names::Naming;
 use report::Scan;

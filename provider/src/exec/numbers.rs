@@ -52,7 +52,10 @@ impl Inherited {
         let rows = batch.0.num_rows();
         let inherited: Int64Array = match self {
             Inherited::Position => batch.numbers()?.clone(),
-            Inherited::From(first) => batch.numbers()?.unary(|position| first + position),
+            Inherited::From(first) => batch.numbers()?.try_unary(|position| {
+                let overflow = || ArrowError::ArithmeticOverflow(format!("row ids overflow after {first}"));
+                first.checked_add(position).ok_or_else(overflow)
+            })?,
             Inherited::Same(same) => Int64Array::from_value(same, rows),
             Inherited::Null => Int64Array::new_null(rows),
         };

@@ -28,13 +28,13 @@ use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt, empty, iter, o
 use parking_lot::Mutex;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
-use parquet::arrow::async_reader::ParquetRecordBatchStream;
 
 use super::absent::{constant, nested_constants};
 use super::columns::{Layout, Reshape};
 use super::deletes::{Live, Removal, Removing, numbered};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
 use super::footer::Footer;
+use super::guarded::Guarded;
 use super::moving::{Moving, excludes};
 use super::prune::{FileFacts, Selection};
 use super::reader::{DecoderInput, FileIo};
@@ -246,7 +246,7 @@ impl Reading {
         if let Some(limit) = limit {
             builder = builder.with_limit(limit);
         }
-        let batches = builder.build().map_err(|e| external(io.parquet(e)))?;
+        let batches = Guarded::new(builder.build().map_err(|e| external(io.parquet(e)))?);
         let tally = FileTally::new(Arc::clone(&self.shared), Arc::clone(&footer.metadata), live, leaves, touched);
         Ok(Decoding { batches, io, output, removing, residual, projector, limit, tally }.boxed())
     }
@@ -310,7 +310,7 @@ fn residual(late: &[&Conjunct], schema: &SchemaRef) -> DataFusionResult<Option<A
 
 /// The batches of one piece of a file.
 struct Decoding {
-    batches: ParquetRecordBatchStream<DecoderInput>,
+    batches: Guarded,
     io: FileIo,
     output: Reshape,
     removing: Option<Removing>,

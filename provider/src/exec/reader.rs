@@ -88,8 +88,11 @@ impl FileIo {
         if self.local { LOCAL_GAP } else { REMOTE_GAP }
     }
 
-    /// The bytes of each range, in order. Ranges must lie inside the file.
+    /// The bytes of each range, in order: of a sound file they lie inside of it.
     pub(super) async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
+        if ranges.iter().any(|range| range.start > range.end) {
+            return Err(self.corrupt("the file's metadata has a part that ends before it begins"));
+        }
         let kept: Vec<Option<Bytes>> =
             ranges.iter().map(|range| self.tail.as_ref().and_then(|tail| tail.slice(range))).collect();
         let missing: Vec<Range<u64>> =

@@ -28,17 +28,31 @@ const UNREADABLE: &str = "daygrain.unreadable-columns";
 /// Partition field ids of format version 1, which need not be written down (table specification, "Partition Evolution").
 pub(super) const FIRST_PARTITION_ID: usize = 1000;
 
+/// The table's branches and tags, where the metadata's own can't be told.
+pub(super) const REFS: &str = "daygrain.refs";
+
 /// Refuses to write a table that holds what this version can't put down again.
 ///
 /// # Errors
 /// `not_supported`, with the reason.
 pub fn check_writable(metadata: &TableMetadata) -> Result<()> {
-    match metadata.properties().get(READ_ONLY) {
-        None => Ok(()),
-        Some(why) => Err(Error::new(Code::NotSupported, "the table can be read and not written by this version")
-            .with("because", why)
-            .help("write it with the engine that made it")),
-    }
+    let why = match metadata.properties().get(READ_ONLY) {
+        Some(why) => why,
+        None if counters_have_room(metadata) => return Ok(()),
+        None => "one of its counters of sequence numbers, row ids or fields is at its end",
+    };
+    Err(Error::new(Code::NotSupported, "the table can be read and not written by this version")
+        .with("because", why)
+        .help("write it with the engine that made it"))
+}
+
+/// Numbers that commits count on from; ids near the greatest are reserved (table specification, "Reserved Field IDs").
+fn counters_have_room(metadata: &TableMetadata) -> bool {
+    const FIELDS: i32 = i32::MAX - 100_000;
+    metadata.last_column_id() < FIELDS
+        && metadata.last_partition_id() < FIELDS
+        && metadata.last_sequence_number() < i64::MAX / 2
+        && metadata.next_row_id() < u64::MAX / 4
 }
 
 /// Refuses to read columns of types that this version doesn't know; `ids` are of top-level columns.
@@ -82,6 +96,17 @@ pub(super) fn carry(metadata: &mut Json) -> bool {
     carried.default_spec(metadata);
     carried.note(metadata);
     carried.changed
+}
+
+/// Notes why metadata that can be read can't be put down, with what is only to be found in what is put down.
+pub(super) fn keep_from_writing(metadata: &mut Json, reason: &str) {
+    let refs = metadata.get("refs").map(Json::to_string);
+    let Some(object) = metadata.as_object_mut() else { return };
+    let properties = object.entry("properties").or_insert_with(|| Json::Object(Map::new()));
+    let Some(properties) = properties.as_object_mut() else { return };
+    let before = properties.get(READ_ONLY).and_then(Json::as_str).map(|before| format!("{before}; "));
+    properties.insert(READ_ONLY.to_owned(), Json::from(before.unwrap_or_default() + reason));
+    properties.insert(REFS.to_owned(), Json::from(refs.unwrap_or_else(|| "null".to_owned())));
 }
 
 fn items(list: Option<&mut Json>) -> impl Iterator<Item = &mut Json> {
@@ -204,7 +229,8 @@ impl Carried {
         let Some(name) = dropped.next().map(|f| f.get("name").and_then(Json::as_str).unwrap_or("?").to_owned()) else {
             return;
         };
-        let empty = newest.unwrap_or(default) + 1;
+        // Beyond the ids there are, the file is left as it is and refused.
+        let Some(empty) = newest.unwrap_or(default).checked_add(1) else { return };
         self.changed = true;
         self.reasons.insert(format!("the source column of its partition field `{name}` was dropped"));
         if let Some(specs) = metadata.get_mut("partition-specs").and_then(Json::as_array_mut) {

@@ -47,7 +47,7 @@ pub(super) fn carry(meta: &mut Meta) -> Result<(), String> {
         let (avro_type, ty) = plain(stored.get("type").unwrap_or(&Json::Null))?;
         stored.insert("type".to_owned(), json!(["null", avro_type]));
         stored.insert("name".to_owned(), Json::from(name.as_str()));
-        let column = FIRST_MADE_UP + id;
+        let column = FIRST_MADE_UP.checked_add(id).ok_or_else(|| format!("its partition field has the id {id}"))?;
         made_up.push(json!({"id": column, "name": format!("partition {id}"), "required": false, "type": ty}));
         *field = json!({"source-id": column, "field-id": id, "name": name, "transform": "identity"});
     }

@@ -12,6 +12,9 @@ use super::avro::{self, Cursor, Type};
 use super::ids::{self, list};
 use crate::predicate::{Facts, facts_of_summary};
 
+/// Partition fields that a spec has at most: each takes many times its bytes once it is decoded.
+const MOST_FIELDS: usize = 10_000;
+
 /// The manifests of a snapshot, in the order of its list.
 #[derive(Debug, Default)]
 pub struct List {
@@ -50,7 +53,7 @@ impl List {
         let avro = avro::read(bytes)?;
         let mut ty = avro::schema(&avro.meta)?;
         ids::number_list(&mut ty);
-        let mut manifests = Vec::with_capacity(avro.len());
+        let mut manifests = Vec::with_capacity(avro.room());
         avro.records(|_, at| {
             manifests.push(manifest(&ty, at)?);
             Ok(())
@@ -175,6 +178,9 @@ fn summaries(ty: &Type, at: &mut Cursor<'_>) -> Result<Option<Vec<FieldSummary>>
             }
             Ok(())
         })?;
+        if summaries.len() >= MOST_FIELDS {
+            return Err(format!("a manifest has summaries of more than {MOST_FIELDS} partition fields"));
+        }
         summaries.push(summary);
         Ok(())
     })?;

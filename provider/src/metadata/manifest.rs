@@ -70,7 +70,7 @@ impl Manifest {
     ) -> std::result::Result<Manifest, String> {
         let avro = avro::read(bytes)?;
         let layout = layouts.of(&avro.meta)?;
-        let mut heads = Vec::with_capacity(avro.len());
+        let mut heads = Vec::with_capacity(avro.room());
         let mut tuples = Tuples::default();
         let mut row_ids = RowIds::of(file);
         avro.records(|start, at| {
@@ -370,10 +370,11 @@ impl RowIds {
     /// The outer `None`: there are no more ids.
     fn assign(&mut self, status: ManifestStatus, own: Option<i64>, rows: u64) -> Option<Option<i64>> {
         let Some(next) = self.0 else { return Some(None) };
+        let rows = i64::try_from(rows).ok()?;
         if own.is_some() || status == ManifestStatus::Deleted {
-            return Some(own);
+            return own.is_none_or(|own| own.checked_add(rows).is_some()).then_some(own);
         }
-        self.0 = Some(next.checked_add(i64::try_from(rows).ok()?)?);
+        self.0 = Some(next.checked_add(rows)?);
         Some(Some(next))
     }
 }
@@ -381,6 +382,15 @@ impl RowIds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn row_ids_end_where_numbers_do() {
+        let mut ids = RowIds(Some(i64::MAX - 10));
+        assert_eq!(ids.assign(ManifestStatus::Added, None, 10), Some(Some(i64::MAX - 10)));
+        assert_eq!(ids.assign(ManifestStatus::Added, None, 1), None);
+        assert_eq!(ids.assign(ManifestStatus::Existing, Some(i64::MAX - 1), 1), Some(Some(i64::MAX - 1)));
+        assert_eq!(ids.assign(ManifestStatus::Existing, Some(i64::MAX - 1), 2), None);
+    }
 
     #[test]
     fn only_added_entries_inherit_a_sequence_number() {

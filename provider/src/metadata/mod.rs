@@ -11,6 +11,7 @@ mod avro;
 mod cache;
 mod carry;
 mod carry_manifest;
+mod defaults;
 mod ids;
 mod layout;
 mod list;
@@ -33,6 +34,8 @@ use object_store::ObjectStoreExt;
 use crate::error::Result;
 use crate::storage::Stores;
 
+#[cfg(test)]
+pub(crate) use avro::uncompressed;
 pub use carry::{check_readable, check_writable};
 pub use list::{List, Summaries};
 pub use manifest::Manifest;

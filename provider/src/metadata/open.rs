@@ -71,7 +71,8 @@ async fn by_hint(stores: &Stores, table: &str) -> Result<Option<(String, Bytes)>
     let mut newest = None;
     while let Some(found) = numbered(stores, table, version).await? {
         newest = Some(found);
-        version += 1;
+        let Some(next) = version.checked_add(1) else { break };
+        version = next;
     }
     Ok(newest)
 }

@@ -10,13 +10,17 @@ use iceberg::spec::{NestedField, PartitionSpec, Schema, SortOrder, TableMetadata
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use super::carry::{carry, is_known_type};
+use super::carry::{carry, keep_from_writing};
+use super::defaults;
 use crate::error::{Code, Error, Result};
 
 /// The newest format version that can be read (table specification, "Format versioning").
 const NEWEST_VERSION: i64 = 3;
 
-/// Bytes a compressed metadata file may decompress to.
+/// Bytes a compressed metadata file may decompress to: that many times its size, within these limits. JSON comes to a
+/// tenth or a twentieth, and takes many times its size once it is parsed.
+const DECODED_RATIO: u64 = 64;
+const DECODED_ALWAYS: u64 = 64 << 20;
 const DECODED_LIMIT: u64 = 1 << 30;
 
 /// Parses a metadata file, compressed with gzip or not; `location` is for messages only.
@@ -38,9 +42,7 @@ pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
         Ok(metadata) if !mentions("\"source-ids\"") => metadata,
         outcome => carried(location, bytes, outcome)?,
     };
-    if mentions("\"initial-default\"") {
-        check_defaults(location, bytes, &metadata)?;
-    }
+    let metadata = if mentions("-default\"") { with_defaults(location, bytes, metadata)? } else { metadata };
     let encrypted = metadata.encryption_keys_iter().next().is_some()
         || metadata.properties().contains_key("encryption.key-id")
         || metadata.snapshots().any(|snapshot| snapshot.encryption_key_id().is_some());
@@ -52,10 +54,11 @@ pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
 
 fn gunzip(location: &str, bytes: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::new();
-    let read = flate2::read::MultiGzDecoder::new(bytes).take(DECODED_LIMIT + 1).read_to_end(&mut out);
+    let limit = (bytes.len() as u64).saturating_mul(DECODED_RATIO).clamp(DECODED_ALWAYS, DECODED_LIMIT);
+    let read = flate2::read::MultiGzDecoder::new(bytes).take(limit + 1).read_to_end(&mut out);
     match read {
-        Ok(n) if n as u64 <= DECODED_LIMIT => Ok(out),
-        Ok(_) => Err(corrupt(location, format!("it decompresses to more than {DECODED_LIMIT} bytes"))),
+        Ok(n) if n as u64 <= limit => Ok(out),
+        Ok(_) => Err(corrupt(location, format!("it decompresses to more than {limit} bytes"))),
         Err(e) => Err(corrupt(location, format!("it does not decompress: {e}"))),
     }
 }
@@ -77,45 +80,15 @@ fn carried(
     outcome.map_err(|e| diagnose(location, &json, &e))
 }
 
-/// The format library takes a default that it can't read for none.
-fn check_defaults(location: &str, bytes: &[u8], metadata: &TableMetadata) -> Result<()> {
-    let json: Json = serde_json::from_slice(bytes).map_err(|e| not_json(location, bytes, e))?;
-    let read = |schema: &Json, id: i64| {
-        let schema = match schema.get("schema-id").and_then(Json::as_i64) {
-            Some(id) => metadata.schemas_iter().find(|schema| i64::from(schema.schema_id()) == id)?,
-            None => metadata.current_schema(),
-        };
-        schema.field_by_id(i32::try_from(id).ok()?)?.initial_default.as_ref()
-    };
-    for schema in list(&json, "schemas").chain(json.get("schema")) {
-        let mut fields = Vec::new();
-        with_default(schema, &mut fields);
-        for field in fields {
-            if field.get("id").and_then(Json::as_i64).and_then(|id| read(schema, id)).is_none() {
-                let part = |key: &str| field.get(key).map(Json::to_string).unwrap_or_default();
-                return Err(Error::new(Code::NotSupported, "the default value of a column cannot be read")
-                    .with("file", location)
-                    .with("column", part("name"))
-                    .with("type", part("type"))
-                    .with("default", part("initial-default")));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The fields below that have a default other than null.
-fn with_default<'a>(ty: &'a Json, found: &mut Vec<&'a Json>) {
-    for field in list(ty, "fields") {
-        let known = field.get("type").is_none_or(|ty| ty.as_str().is_none_or(is_known_type));
-        if known && field.get("initial-default").is_some_and(|default| !default.is_null()) {
-            found.push(field);
-        }
-        field.get("type").into_iter().for_each(|ty| with_default(ty, found));
-    }
-    for inner in ["element", "key", "value"] {
-        ty.get(inner).into_iter().for_each(|ty| with_default(ty, found));
-    }
+/// What has defaults of columns, after a look at them.
+fn with_defaults(location: &str, bytes: &[u8], metadata: TableMetadata) -> Result<TableMetadata> {
+    let mut json: Json = serde_json::from_slice(bytes).map_err(|e| not_json(location, bytes, e))?;
+    defaults::check(location, &json, &metadata)?;
+    let Some(column) = defaults::unwritable(&metadata) else { return Ok(metadata) };
+    let reason = format!("the default of its column `{column}` is a fraction of a second before 1970");
+    carry(&mut json);
+    keep_from_writing(&mut json, &reason);
+    TableMetadata::deserialize(&json).map_err(|e| diagnose(location, &json, &e))
 }
 
 fn not_json(location: &str, bytes: &[u8], e: serde_json::Error) -> Error {
@@ -149,7 +122,7 @@ fn wrong_version(location: &str, json: &Json) -> Option<Error> {
     Some(error.with("file", location).help("read the table with a newer version"))
 }
 
-fn list<'a>(json: &'a Json, key: &str) -> impl Iterator<Item = &'a Json> {
+pub(super) fn list<'a>(json: &'a Json, key: &str) -> impl Iterator<Item = &'a Json> {
     json.get(key).and_then(Json::as_array).into_iter().flatten()
 }
 
@@ -293,6 +266,27 @@ mod tests {
     }
 
     #[test]
+    fn a_default_that_the_library_cannot_put_down_keeps_the_table_from_being_written() {
+        let refs = r#""refs":{"v1":{"type":"tag","snapshot-id":5}},"next-row-id":0,"snapshots":[{"snapshot-id":5,
+            "sequence-number":0,"timestamp-ms":1,"manifest-list":"x","first-row-id":0,"added-rows":0,
+            "summary":{"operation":"append"}}]"#;
+        let text = GOOD.replace("\"next-row-id\":0", refs);
+        for key in ["initial-default", "write-default"] {
+            let with = |default: &str| {
+                let ty = format!("\"type\":\"timestamptz\",\"{key}\":\"{default}\"");
+                parse("x", text.replace("\"type\":\"string\"", &ty).as_bytes()).unwrap()
+            };
+            let metadata = with("1969-12-31T23:59:59.5+00:00");
+            let refused = check_writable(&metadata).unwrap_err().to_string();
+            assert!(refused.contains("`b` is a fraction of a second before 1970"), "{refused}");
+            assert!(super::super::refs(&metadata).unwrap().contains_key("v1"));
+            for default in ["1969-12-31T23:59:59+00:00", "1970-01-01T00:00:00.5+00:00"] {
+                check_writable(&with(default)).unwrap();
+            }
+        }
+    }
+
+    #[test]
     fn what_is_not_known_is_carried_and_not_written() {
         let of_type = |ty: &str| parse("x", GOOD.replace("\"string\"", ty).as_bytes()).unwrap();
         let list = of_type(r#"{"type":"list","element-id":3,"element-required":false,"element":"variant"}"#);
@@ -308,6 +302,19 @@ mod tests {
             check_writable(&metadata).unwrap_err();
         }
         check_writable(&parse("x", GOOD.as_bytes()).unwrap()).unwrap();
+    }
+
+    #[test]
+    fn a_table_whose_counters_are_used_up_is_not_written() {
+        for (counter, last) in [
+            ("\"last-sequence-number\":0", "\"last-sequence-number\":9223372036854775807"),
+            ("\"last-column-id\":2", "\"last-column-id\":2147483647"),
+            ("\"last-partition-id\":999", "\"last-partition-id\":2147483647"),
+            ("\"next-row-id\":0", "\"next-row-id\":9223372036854775807"),
+        ] {
+            let metadata = parse("x", GOOD.replace(counter, last).as_bytes()).unwrap();
+            assert_eq!(check_writable(&metadata).unwrap_err().code(), Code::NotSupported, "{last}");
+        }
     }
 
     #[test]

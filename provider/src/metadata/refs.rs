@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use iceberg::spec::{MAIN_BRANCH, SnapshotReference, TableMetadata};
 
+use super::carry::REFS;
 use crate::error::{Code, Error, Result};
 
 /// What a name of a snapshot is.
@@ -34,8 +35,13 @@ pub fn refs(metadata: &TableMetadata) -> Result<BTreeMap<String, Ref>> {
             .with("table", metadata.location())
             .source(e)
     };
-    let mut json = serde_json::to_value(metadata).map_err(corrupt)?;
-    let held = json.get_mut("refs").map(serde_json::Value::take).unwrap_or_default();
+    let held = match metadata.properties().get(REFS) {
+        Some(noted) => serde_json::from_str(noted).map_err(corrupt)?,
+        None => {
+            let mut json = serde_json::to_value(metadata).map_err(corrupt)?;
+            json.get_mut("refs").map(serde_json::Value::take).unwrap_or_default()
+        }
+    };
     let held: Option<HashMap<String, SnapshotReference>> = serde_json::from_value(held).map_err(corrupt)?;
     let named = |(name, held): (String, SnapshotReference)| {
         let kind = if held.is_branch() { RefKind::Branch } else { RefKind::Tag };

@@ -11,7 +11,7 @@
 //! the parent has was deleted, both without the rows that delete files remove there. Of a file that both have, the rows
 //! were deleted that delete files remove in the snapshot and not in its parent.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 use futures::stream::{StreamExt, TryStreamExt, iter};
@@ -120,7 +120,12 @@ impl Changes {
         let refused = |what: String| Error::new(Code::ChangesUnavailable, what).with("table", table);
         let mut steps = Vec::new();
         let mut next = Some(self.to);
+        let mut seen = HashSet::new();
         while let Some(id) = next.filter(|id| Some(*id) != self.from) {
+            if !seen.insert(id) {
+                let what = "a snapshot is among its own ancestors";
+                return Err(Error::new(Code::MetadataCorrupt, what).with("table", table).with("snapshot", id));
+            }
             let Some(snapshot) = metadata.snapshot_by_id(id) else {
                 let what = format!("snapshot {id} is needed to tell the changes, and has expired");
                 return Err(refused(what).help("read the whole table, or begin with a younger snapshot"));

@@ -21,7 +21,7 @@ const WHOLE: u64 = 1 << 20;
 /// Each group reads its newest day first.
 pub fn balance(tasks: &[Arc<Task>], partitions: usize) -> Vec<Vec<Piece>> {
     let partitions = partitions.max(1);
-    let total: u64 = tasks.iter().map(|task| task.bytes()).sum();
+    let total = tasks.iter().map(|task| task.bytes()).fold(0, u64::saturating_add);
     let share = total.div_ceil(partitions as u64).max(WHOLE);
     let mut pieces: Vec<Piece> = tasks.iter().flat_map(|task| cut(task, share)).collect();
     pieces.sort_by_cached_key(|piece| Reverse((piece.bytes(), piece.task.age())));
@@ -29,7 +29,7 @@ pub fn balance(tasks: &[Arc<Task>], partitions: usize) -> Vec<Vec<Piece>> {
     let mut groups: Vec<(u64, Vec<Piece>)> = vec![(0, Vec::new()); partitions.min(pieces.len()).max(1)];
     for piece in pieces {
         if let Some((bytes, group)) = groups.iter_mut().min_by_key(|(bytes, _)| *bytes) {
-            *bytes += piece.bytes();
+            *bytes = bytes.saturating_add(piece.bytes());
             group.push(piece);
         }
     }

@@ -122,7 +122,7 @@ fn enough(mut tasks: Vec<Arc<Task>>, request: &Request<'_>, ledger: &mut Ledger)
     let mut rows = 0;
     let needed = tasks.iter().take_while(|task| {
         let wanted = rows < limit as u64;
-        rows += task.live_rows().unwrap_or_default();
+        rows = u64::saturating_add(rows, task.live_rows().unwrap_or_default());
         wanted
     });
     let needed = needed.count();

@@ -21,8 +21,9 @@ use crate::schema::field_id;
 pub(super) fn of(tasks: &[Arc<Task>], view: &View, projection: Option<&[usize]>) -> Statistics {
     let (schema, arrow) = (&view.schema, view.arrow.as_ref());
     let detailed = tasks.len() as u64 <= DETAILED;
-    let exact = tasks.iter().map(|task| task.live_rows()).try_fold(0_u64, |sum, rows| Some(sum + rows?));
-    let rows = exact.unwrap_or_else(|| tasks.iter().map(|task| task.live_rows().unwrap_or(task.rows())).sum());
+    let exact = tasks.iter().map(|task| task.live_rows()).try_fold(0_u64, |sum, rows| sum.checked_add(rows?));
+    let about = || tasks.iter().map(|task| task.live_rows().unwrap_or(task.rows())).fold(0, u64::saturating_add);
+    let rows = exact.unwrap_or_else(about);
     let known = if exact.is_some() { Precision::Exact } else { Precision::Inexact };
     let wanted = |at: usize| detailed && projection.is_none_or(|projection| projection.contains(&at));
     let column = |(at, field): (usize, &Arc<Field>)| match wanted(at) {
@@ -48,7 +49,7 @@ fn column(tasks: &[Arc<Task>], schema: &Schema, field: &Field) -> ColumnStatisti
     let all: Vec<Facts> = tasks.iter().map(|task| task.facts(schema, id)).collect();
     let deleted = tasks.iter().any(|task| task.delete_files().next().is_some());
     let mut counts = all.iter().map(|f| f.nulls.filter(|_| !deleted));
-    let nulls = counts.try_fold(0_u64, |sum, nulls| Some(sum + nulls?));
+    let nulls = counts.try_fold(0_u64, |sum, nulls| sum.checked_add(nulls?));
     let (min_value, max_value) = bounds(&all, field);
     ColumnStatistics {
         null_count: nulls.and_then(|n| usize::try_from(n).ok()).map_or(Precision::Absent, Precision::Exact),
@@ -88,14 +89,17 @@ fn bounds(all: &[Facts], field: &Field) -> (Precision<ScalarValue>, Precision<Sc
 /// Stored size of the projected columns, or if not `detailed` their share of the files by number: joins choose their build
 /// side by it.
 fn bytes(tasks: &[Arc<Task>], arrow: &ArrowSchema, projection: Option<&[usize]>, detailed: bool) -> Precision<usize> {
-    let files = || tasks.iter().map(|task| task.bytes()).sum::<u64>();
+    let files = || tasks.iter().map(|task| task.bytes()).fold(0, u64::saturating_add);
     let sum = match projection {
         None => files(),
-        Some(projection) if !detailed => files() / arrow.fields().len().max(1) as u64 * projection.len() as u64,
+        Some(projection) if !detailed => {
+            (files() / arrow.fields().len().max(1) as u64).saturating_mul(projection.len() as u64)
+        }
         Some(projection) => {
             let fields = projection.iter().filter_map(|at| arrow.fields().get(*at));
             let ids: Vec<i32> = fields.filter_map(|field| field_id(field)).collect();
-            tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.column_size(*id))).sum()
+            let sizes = tasks.iter().flat_map(|task| ids.iter().filter_map(|id| task.column_size(*id)));
+            sizes.fold(0, u64::saturating_add)
         }
     };
     usize::try_from(sum).map_or(Precision::Absent, Precision::Inexact)

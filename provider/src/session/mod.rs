@@ -9,6 +9,7 @@
 //! # }
 //! ```
 
+mod caught;
 mod cooperate;
 mod definitions;
 mod memory;
@@ -38,6 +39,7 @@ use crate::sql;
 use crate::storage::{Env, Stores};
 use crate::table::{CATALOG, DEFAULT_SCHEMA, External, Warehouse};
 
+use caught::caught;
 use definitions::Definitions;
 
 pub use crate::export::{ExportProgress, Exported};
@@ -199,7 +201,7 @@ impl Session {
     /// `sql_syntax`, `not_supported` for a statement that isn't there yet, `read_only`, and whatever planning meets. Errors
     /// of execution come out of the stream.
     pub async fn run(&self, statement: &Statement) -> Result<Running> {
-        Warehouse::statement(self.start(&statement.text)).await
+        caught(Box::pin(Warehouse::statement(self.start(&statement.text)))).await
     }
 
     /// Runs one statement to its end.
@@ -230,7 +232,7 @@ impl Session {
         let source = match (&request.query, &request.iceberg, request.inputs.is_empty()) {
             (None, None, false) => export::Source::Files(request.inputs.clone()),
             (Some(query), None, true) => {
-                export::Source::Query(Warehouse::statement(self.plan_query(&state, query)).await?)
+                export::Source::Query(caught(Box::pin(Warehouse::statement(self.plan_query(&state, query)))).await?)
             }
             (None, Some(location), true) => export::Source::Table(self.source(&request, location).await?),
             _ => return Err(refused("an export takes either inputs, a query or another Iceberg table")),

@@ -5,7 +5,7 @@
 
 use std::ops::ControlFlow;
 
-use datafusion::sql::sqlparser::ast::{LockType, Query, Select, SetExpr, TableFactor, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{Expr, LockType, Query, Select, SetExpr, TableFactor, Visit, Visitor};
 
 use super::refuse::not_supported;
 use crate::error::Error;
@@ -39,6 +39,12 @@ impl Visitor for Clauses {
             (query.format_clause.is_some(), "FORMAT", Some("--format names the format of results")),
         ])?;
         body(&query.body)
+    }
+
+    /// The planner takes the value for text, and fails where it is not.
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Found> {
+        let number = matches!(expr, Expr::TypedString(typed) if typed.value.clone().into_string().is_none());
+        named(&[(number, "a type before a value that is no text", Some("DATE '2026-06-04', or CAST(1 AS INT)"))])
     }
 
     fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> ControlFlow<Found> {
@@ -101,6 +107,8 @@ mod tests {
             ("select * from t settings a = 1", "SETTINGS"),
             ("select * from t format json", "FORMAT"),
             ("select * from t for xml auto", "FOR XML"),
+            ("select * from t where date 5", "a type before a value"),
+            ("select a[]1 from t", "a type before a value"),
             ("select * from t with ordinality", "WITH ORDINALITY"),
             ("insert into t select * from t for share", "FOR SHARE"),
             ("create view v as select a from t prewhere a > 1", "PREWHERE"),

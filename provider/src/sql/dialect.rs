@@ -1,12 +1,14 @@
 //! Which SQL is read?
 //!
-//! `sqlparser`'s generic dialect, but for three things that it reads differently from what people mean:
+//! `sqlparser`'s generic dialect, but for three things that it reads differently from what people mean, and one that
+//! the engine fails at:
 //!
 //! ```text
 //!                                 generic                            here
 //! raw -> 'a'                      a function of `raw`                the value at `a` of raw
 //! raw ->> 'a' = 'b'               raw ->> ('a' = 'b')                (raw ->> 'a') = 'b'
 //! a IS DISTINCT FROM b AND c      a IS DISTINCT FROM (b AND c)       (a IS DISTINCT FROM b) AND c
+//! a IN (SELECT FROM t)            rows without a column              refused
 //! ```
 
 use std::any::TypeId;
@@ -70,7 +72,8 @@ impl Dialect for Sql {
         self.versions
     }
 
-    // What the generic dialect of sqlparser 0.61 says yes to, without functions that are written with an arrow.
+    // What the generic dialect of sqlparser 0.61 says yes to, without functions that are written with an arrow
+    // and without a SELECT of nothing.
     as_generic! {
         supports_unicode_string_literal
         supports_group_by_expr
@@ -104,7 +107,6 @@ impl Dialect for Sql {
         supports_load_extension
         supports_named_fn_args_with_assignment_operator
         supports_struct_literal
-        supports_empty_projections
         supports_nested_comments
         supports_multiline_comment_hints
         supports_user_host_grantee

@@ -164,7 +164,15 @@ mod tests {
         for fine in ["select 1;", "select 1 ;; -- no more\n;"] {
             assert!(parse(fine).is_ok(), "{fine}");
         }
-        for wrong in ["selec 1", "select 1 select 2", "select 1; select 2", "select 1;; x", "explain pruning", ""] {
+        for wrong in [
+            "selec 1",
+            "select 1 select 2",
+            "select 1; select 2",
+            "select 1;; x",
+            "explain pruning",
+            "",
+            "select 1 where 1 in (select from t)",
+        ] {
             assert_eq!(parse(wrong).map(drop).map_err(|e| e.code()), Err(Code::SqlSyntax), "{wrong}");
         }
     }

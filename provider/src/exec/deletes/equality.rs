@@ -17,6 +17,7 @@ use super::keys::Key;
 use crate::error::Result;
 use crate::exec::columns::Layout;
 use crate::exec::footer::Footer;
+use crate::exec::guarded::Guarded;
 use crate::exec::reader::{DecoderInput, FileIo};
 
 /// What a key costs beyond its bytes: the set's slot with room to grow, and the allocation.
@@ -52,7 +53,8 @@ pub(super) async fn read(footer: &Footer, io: FileIo, key: &Key, schema: &Schema
     let input =
         DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::new(Mutex::default()) };
     let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, layout.reader.clone());
-    let mut batches = builder.with_projection(shape.mask.clone()).build().map_err(|e| io.parquet(e))?;
+    let batches = builder.with_projection(shape.mask.clone()).build();
+    let mut batches = Guarded::new(batches.map_err(|e| io.parquet(e))?);
 
     let converter = key.converter()?;
     let mut set = KeySet { types: key.types(), rows: HashSet::new(), size: 0 };

@@ -37,6 +37,8 @@ use crate::error::{Code, Error, Result};
 use crate::scan::{DeleteFile, DeleteKind, Deletes, Plan, Task, View};
 
 pub(super) use rows::{Live, Removing, numbered};
+#[cfg(any(test, fuzzing))]
+pub(crate) use vector::decode as decode_vector;
 
 /// Delete files of one data file read at the same time.
 const AT_ONCE: usize = 8;
@@ -88,6 +90,8 @@ impl DeleteFiles {
     pub(super) async fn of(&self, task: &Task, footers: &Footers, shared: &Shared) -> Result<Removal> {
         let mut removal = self.removal(task, &task.deletes, footers, shared).await?;
         if let Some(only) = &task.only_removed {
+            // The manifest says how many rows there are, which a damaged one may make as many as it likes.
+            self.held.grow(full_size(task.rows()))?;
             removal.keep_only(self.removal(task, only, footers, shared).await?, task.rows());
         }
         Ok(removal)
@@ -242,6 +246,11 @@ impl Removal {
             None => self.keys.push((Arc::clone(key), vec![set])),
         }
     }
+}
+
+/// What the positions of so many rows take together, roughly: a run for every 65,536.
+fn full_size(rows: u64) -> usize {
+    usize::try_from((rows >> 16).saturating_mul(64)).unwrap_or(usize::MAX)
 }
 
 /// Memory that the query's deletes hold.

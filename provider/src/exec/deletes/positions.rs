@@ -18,6 +18,7 @@ use roaring::RoaringTreemap;
 use super::Held;
 use crate::error::{Error, Result};
 use crate::exec::footer::Footer;
+use crate::exec::guarded::Guarded;
 use crate::exec::reader::{DecoderInput, FileIo};
 
 /// Reserved field ids (table specification, "Reserved Field IDs"), and the names of those who write none.
@@ -57,7 +58,7 @@ pub(super) async fn read(footer: &Footer, io: FileIo, wanted: &[String], held: &
     let input = DecoderInput { io: io.clone(), metadata, touched: Arc::new(Mutex::default()) };
     let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, reader);
     let batches = builder.with_projection(mask).with_row_groups(groups).build();
-    let mut batches = batches.map_err(|e| io.parquet(e))?;
+    let mut batches = Guarded::new(batches.map_err(|e| io.parquet(e))?);
 
     let mut found: HashMap<String, RoaringTreemap> = HashMap::new();
     let mut reserved = 0;

@@ -13,7 +13,7 @@ use roaring::{RoaringBitmap, RoaringTreemap};
 const MAGIC: &[u8] = &[0xd1, 0xd3, 0x39, 0x64];
 
 /// The positions of a blob. The error says what is wrong with it, without naming the file.
-pub(super) fn decode(blob: &[u8]) -> Result<RoaringTreemap, String> {
+pub(crate) fn decode(blob: &[u8]) -> Result<RoaringTreemap, String> {
     let (length, rest) = split::<4>(blob)?;
     let (body, crc) = match rest.len().checked_sub(4).and_then(|at| rest.split_at_checked(at)) {
         Some((body, crc)) if usize::try_from(u32::from_be_bytes(length)) == Ok(body.len()) => (body, crc),

@@ -22,6 +22,10 @@ const MAGIC: &[u8] = b"Obj\x01";
 /// Bytes that all blocks of one file may decode to. A manifest is cut at 8 MiB as stored; 64 times that leaves room
 /// for text that compresses well and still fits a machine.
 const DECODED_LIMIT: usize = 512 << 20;
+/// Of a small file, that many times its size, or [`DECODED_ALWAYS`]: what `deflate` can do at most. Other codecs make
+/// half a gigabyte of a few kilobytes.
+const DECODED_RATIO: usize = 1024;
+const DECODED_ALWAYS: usize = 1 << 20;
 
 /// The header's entries: the schema as Avro has it, the codec, and what the writer added.
 pub(super) type Meta = BTreeMap<String, Vec<u8>>;
@@ -46,13 +50,17 @@ struct Block {
 pub(super) fn read(bytes: &[u8]) -> Result<File, String> {
     let mut rest = Cursor::new(bytes);
     let header = Header::read(&mut rest)?;
+    let limit = bytes.len().saturating_mul(DECODED_RATIO).clamp(DECODED_ALWAYS, DECODED_LIMIT);
     let mut payload = Vec::new();
     let mut blocks = Vec::new();
     while rest.left() > 0 {
         let (records, stored) = header.block(&mut rest)?;
         let start = payload.len();
-        header.decompress(stored, &mut payload)?;
-        // Every record of the types read here takes a byte at least.
+        // Every record of the types read here names a file of its own: however it is compressed, that takes a byte.
+        if records > stored.len() {
+            return Err(format!("{records} records are announced in {} bytes", stored.len()));
+        }
+        decompress(header.codec(), stored, limit, &mut payload)?;
         if records > payload.len() - start {
             return Err(format!("{records} records are announced in {} bytes", payload.len() - start));
         }
@@ -83,8 +91,13 @@ impl File {
         Ok(())
     }
 
-    /// How many records there are.
-    pub(super) fn len(&self) -> usize {
+    /// How many records there are, as far as that may be believed before they are read: sound ones take this much.
+    pub(super) fn room(&self) -> usize {
+        const RECORD: usize = 16;
+        self.len().min(self.payload.len() / RECORD)
+    }
+
+    fn len(&self) -> usize {
         self.blocks.iter().map(|block| block.records).sum()
     }
 }
@@ -175,22 +188,6 @@ impl Header {
         Ok((records, payload))
     }
 
-    fn decompress(&self, stored: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
-        match self.codec() {
-            "null" => {
-                out.extend_from_slice(stored);
-                Ok(())
-            }
-            "deflate" => append(flate2::read::DeflateDecoder::new(stored), out),
-            "zstandard" => {
-                let decoder = zstd::Decoder::new(stored).map_err(|e| format!("a block does not decompress: {e}"))?;
-                append(decoder, out)
-            }
-            "snappy" => append_snappy(stored, out),
-            other => Err(format!("its codec `{other}` is not known")),
-        }
-    }
-
     fn write(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         put_long(&mut out, self.meta.len());
@@ -210,20 +207,37 @@ impl Header {
     }
 }
 
-fn append(from: impl Read, out: &mut Vec<u8>) -> Result<(), String> {
-    let room = DECODED_LIMIT.saturating_sub(out.len());
+/// Decompresses a block after those before it, which may come to `limit` bytes together.
+fn decompress(codec: &str, stored: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+    match codec {
+        "null" => {
+            out.extend_from_slice(stored);
+            Ok(())
+        }
+        "deflate" => append(flate2::read::DeflateDecoder::new(stored), limit, out),
+        "zstandard" => {
+            let decoder = zstd::Decoder::new(stored).map_err(|e| format!("a block does not decompress: {e}"))?;
+            append(decoder, limit, out)
+        }
+        "snappy" => append_snappy(stored, limit, out),
+        other => Err(format!("its codec `{other}` is not known")),
+    }
+}
+
+fn append(from: impl Read, limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
+    let room = limit.saturating_sub(out.len());
     let read = from.take(room as u64 + 1).read_to_end(out).map_err(|e| format!("a block does not decompress: {e}"))?;
-    if read > room { Err(too_much()) } else { Ok(()) }
+    if read > room { Err(too_much(limit)) } else { Ok(()) }
 }
 
 /// A block of snappy ends in the checksum of what it decodes to.
-fn append_snappy(stored: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
+fn append_snappy(stored: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), String> {
     let damaged = |e: &dyn std::fmt::Display| format!("a block does not decompress: {e}");
     let (stored, sum) = stored.split_last_chunk::<4>().ok_or_else(|| damaged(&"it has no checksum"))?;
     let len = snap::raw::decompress_len(stored).map_err(|e| damaged(&e))?;
     // Snappy makes at most 64 bytes of three.
-    if len > DECODED_LIMIT.saturating_sub(out.len()) || len / 32 > stored.len() {
-        return Err(too_much());
+    if len > limit.saturating_sub(out.len()) || len / 32 > stored.len() {
+        return Err(too_much(limit));
     }
     let decoded = snap::raw::Decoder::new().decompress_vec(stored).map_err(|e| damaged(&e))?;
     let mut crc = flate2::Crc::new();
@@ -235,8 +249,25 @@ fn append_snappy(stored: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-fn too_much() -> String {
-    format!("its blocks decompress to more than {DECODED_LIMIT} bytes")
+fn too_much(limit: usize) -> String {
+    format!("its blocks decompress to more than {limit} bytes")
+}
+
+/// A file with the same records in blocks that are not compressed.
+#[cfg(test)]
+pub(crate) fn uncompressed(bytes: &[u8]) -> Vec<u8> {
+    let mut file = Cursor::new(bytes);
+    let header = Header::read(&mut file).unwrap();
+    let mut meta = header.meta.clone();
+    meta.insert("avro.codec".to_owned(), b"null".to_vec());
+    let mut out = Header { meta, sync: header.sync.clone() }.write();
+    while file.left() > 0 {
+        let (records, stored) = header.block(&mut file).unwrap();
+        let mut payload = Vec::new();
+        decompress(header.codec(), stored, DECODED_LIMIT, &mut payload).unwrap();
+        header.write_block(records, &payload, &mut out);
+    }
+    out
 }
 
 /// A file with another header.
@@ -310,6 +341,17 @@ mod tests {
         assert!(
             walk(&container("snappy", &[0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0], 1)).unwrap_err().contains("more than")
         );
+    }
+
+    #[test]
+    fn a_small_file_does_not_decode_to_a_huge_one() {
+        let zeros = zstd::encode_all(std::io::repeat(0).take(64 << 20), 1).unwrap();
+        assert!(zeros.len() < 10_000);
+        let error = walk(&container("zstandard", &zeros, 1)).unwrap_err();
+        assert!(error.contains("more than"), "{error}");
+        let few = zstd::encode_all(std::io::repeat(0).take(60_000), 1).unwrap();
+        let error = walk(&container("zstandard", &few, 60_000)).unwrap_err();
+        assert_eq!(error, format!("60000 records are announced in {} bytes", few.len()));
     }
 
     #[test]
