@@ -2,8 +2,8 @@
 //!
 //! `read` and `write` alone measure half of it, `planning` measures planning on tables of up to a million files, `data` only
 //! makes the input, `compare [deletes]` is what `compare/run` runs, `remote` counts requests, also to a store that is 30 ms
-//! away, `again NAME [listing]` runs one query for some seconds,
-//! for a profiler to watch. Exports run in processes of their own, so that their peaks of memory are
+//! away, `again NAME [listing | deletes]` runs one query for some
+//! seconds, for a profiler to watch. Exports run in processes of their own, so that their peaks of memory are
 //! theirs alone.
 
 #![expect(clippy::expect_used, reason = "a measurement that cannot go on ends")]
@@ -47,8 +47,7 @@ fn main() {
         ["remote"] => runtime.block_on(async { remote::remote(&warehouse()).await }),
         ["compare"] => runtime.block_on(compare_all(false)),
         ["compare", "deletes"] => runtime.block_on(compare_all(true)),
-        ["again", name] => runtime.block_on(again(name, false)),
-        ["again", name, "listing"] => runtime.block_on(again(name, true)),
+        ["again", name, of @ ..] => runtime.block_on(again(name, of)),
         [] => {
             write();
             runtime.block_on(read());
@@ -226,10 +225,11 @@ fn queries() -> [(&'static str, String); 4] {
 /// How long a query is run again and again for a profiler.
 const WATCHED: Duration = Duration::from_secs(8);
 
-async fn again(name: &str, plain: bool) {
+async fn again(name: &str, of: &[&str]) {
     let queries: Vec<_> = queries().into_iter().chain(compare::queries()).collect();
     let (_, sql) = queries.iter().find(|(known, _)| *known == name).expect("a query of this name");
-    let warehouse = warehouse();
+    let plain = of == ["listing"];
+    let warehouse = if of == ["deletes"] { compare::deleted().await } else { warehouse() };
     let session = engines::daygrain(&warehouse, None);
     let listing = engines::listing(&warehouse).await;
     let (start, mut runs) = (Instant::now(), 0_u32);

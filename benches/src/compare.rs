@@ -101,7 +101,7 @@ async fn after_deletes(whole: &Session) {
 }
 
 /// A table of the same rows of which Spark has deleted a tenth.
-async fn deleted() -> PathBuf {
+pub async fn deleted() -> PathBuf {
     let warehouse = data::home().join("deleted");
     if !warehouse.join("done").exists() {
         let warehouse = data::fresh("deleted");

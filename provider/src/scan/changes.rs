@@ -267,7 +267,7 @@ impl Changed {
                 continue;
             }
             let brief = Arc::new(manifest.brief(*at, wanted)?);
-            if !may_match(predicate, &brief, manifest.record_count(*at), view) {
+            if !may_match(predicate, (manifest, *at), &brief, view) {
                 ledger.files.skip(Reason::ColumnBounds, 1);
                 continue;
             }

@@ -51,13 +51,17 @@ pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
     }
 }
 
-/// The facts of column `field` in a data file of `rows` rows, where `brief` has them.
-pub(crate) fn of_brief(brief: &Brief, schema: &Schema, field: i32, rows: u64) -> Option<Facts> {
-    if field == MetadataColumn::File.id() && primitive(schema, field).is_some() {
-        let path = Some(Value::String(brief.path.clone()));
+/// The facts of column `field` in a data file of `rows` rows that was written by the spec `spec_id`, where `brief` has them.
+pub(crate) fn of_brief(brief: &Brief, schema: &Schema, field: i32, rows: u64, spec_id: i32) -> Option<Facts> {
+    let constant = match MetadataColumn::with_id(field) {
+        Some(MetadataColumn::File) => Some(Value::String(brief.path.clone())),
+        Some(MetadataColumn::SpecId) => Some(Value::Long(i64::from(spec_id))),
+        _ => None,
+    };
+    if constant.is_some() && primitive(schema, field).is_some() {
         return Some(Facts {
-            lower: path.clone(),
-            upper: path,
+            lower: constant.clone(),
+            upper: constant,
             nulls: Some(0),
             nans: Some(0),
             rows: Some(rows),

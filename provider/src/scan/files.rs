@@ -103,8 +103,7 @@ impl Search {
         let survivors = found.files.keep(manifest.live().collect(), Reason::Partition, in_partition);
         for at in survivors {
             let brief = manifest.brief_again(at, &self.columns)?;
-            let rows = manifest.record_count(at);
-            if may_match(&self.predicate, &brief, rows, &self.view) {
+            if may_match(&self.predicate, (manifest, at), &brief, &self.view) {
                 found.tasks.push(Task::new((manifest, at), brief, partitioning, objects)?);
             } else {
                 found.files.demote(Reason::ColumnBounds, 1);
@@ -114,7 +113,8 @@ impl Search {
     }
 }
 
-/// Whether a file of `rows` rows may hold a matching one, by its columns' bounds and counts.
-pub(super) fn may_match(predicate: &Predicate, brief: &Brief, rows: u64, view: &View) -> bool {
-    predicate.may_match(&|field| facts::of_brief(brief, &view.schema, field, rows).unwrap_or_default())
+/// Whether the file of a manifest's entry may hold a matching row, by its columns' bounds and counts.
+pub(super) fn may_match(predicate: &Predicate, (manifest, at): (&Manifest, usize), brief: &Brief, view: &View) -> bool {
+    let (rows, spec_id) = (manifest.record_count(at), manifest.spec_id());
+    predicate.may_match(&|field| facts::of_brief(brief, &view.schema, field, rows, spec_id).unwrap_or_default())
 }

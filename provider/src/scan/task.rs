@@ -139,7 +139,7 @@ impl Task {
 
     /// What the manifest knows of a column. One that the query wasn't said to be about is read from the entry's record.
     pub fn facts(&self, schema: &Schema, field: i32) -> Facts {
-        facts::of_brief(&self.brief, schema, field, self.rows())
+        facts::of_brief(&self.brief, schema, field, self.rows(), self.spec_id())
             .or_else(|| Some(facts::of_metrics(&self.read(field)?, schema, self.rows())))
             .unwrap_or_default()
     }

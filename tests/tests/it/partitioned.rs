@@ -358,6 +358,13 @@ async fn specs_that_change() {
         table.evolve(spec).await;
     }
     lab::query(&table.session, &format!("INSERT INTO t {rows}")).await;
+    for (filter, specs) in [("_spec_id = 0", 1), ("_spec_id IN (1, 3)", 2), ("_spec_id >= 9", 0)] {
+        let (kept, _) = table.files(filter).await;
+        let (of_all, _) = table.files("true").await;
+        assert!(if specs == 0 { kept == 0 } else { kept > 0 && kept < of_all }, "{filter}: {kept} of {of_all}");
+        let found = lab::lines(&table.session, &format!("SELECT count(DISTINCT _spec_id) FROM t WHERE {filter}")).await;
+        assert_eq!(found, [specs.to_string()], "{filter}");
+    }
     let operands = [
         ("ts", "'2024-11-03'"),
         ("date_trunc('day', ts)", "'2024-11-03'"),
