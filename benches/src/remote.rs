@@ -17,13 +17,16 @@ use object_store::{
 };
 
 use crate::compare::queries;
-use crate::engines::THREADS;
+use crate::engines::{self, TABLE, THREADS};
 use crate::measure::timed;
 
 /// How long a store takes to answer.
 const LATENCY: Duration = Duration::from_millis(30);
 
-/// The local file system, each read of which takes [`LATENCY`]; ranges are asked for one by one where they lie far apart.
+/// Where the far store is: files below it are remote ones.
+const FAR: &str = "far://store";
+
+/// The local file system, each read of which takes [`LATENCY`].
 #[derive(Debug)]
 struct Far(LocalStore);
 
@@ -76,7 +79,7 @@ pub async fn remote(warehouse: &FsPath) {
     let _ = writeln!(out, "| query | store | | requests | KiB | ms |\n|---|---|---|---|---|---|");
     for (name, sql) in queries() {
         for far in [false, true] {
-            let session = session(warehouse, far);
+            let session = if far { far_away(warehouse).await } else { engines::daygrain(warehouse, None) };
             for temperature in ["cold", "warm"] {
                 let (answer, time) = timed(session.query(&sql)).await;
                 let answer = answer.expect("the query runs");
@@ -91,12 +94,16 @@ pub async fn remote(warehouse: &FsPath) {
     }
 }
 
-fn session(warehouse: &FsPath, far: bool) -> Session {
+/// A session that reads the warehouse's table as one that was moved to the far store.
+async fn far_away(warehouse: &FsPath) -> Session {
     let stores = Stores::new();
-    if far {
-        let url = "file:///".parse().expect("a URL");
-        stores.register(&url, Arc::new(Far(LocalStore::without_sync())));
-    }
-    let options = Options { threads: Some(THREADS), ..Options::at(warehouse.to_string_lossy()) };
-    Session::with_env(options, Env::new(stores)).expect("a session")
+    stores.register(&FAR.parse().expect("a URL"), Arc::new(Far(LocalStore::without_sync())));
+    let options = Options { threads: Some(THREADS), ..Options::at("memory://empty") };
+    let session = Session::with_env(options, Env::new(stores)).expect("a session");
+    let warehouse = std::path::absolute(warehouse).expect("a path");
+    let location = format!("{FAR}{}/main/{TABLE}", warehouse.display());
+    let create =
+        format!("CREATE EXTERNAL TABLE {TABLE} STORED AS ICEBERG LOCATION '{location}' OPTIONS ('relocate' 'true')");
+    session.query(&create).await.expect("the table is found");
+    session
 }

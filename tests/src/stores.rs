@@ -1,11 +1,12 @@
-//! A store that counts what is asked of it, and fails where it is told to.
+//! A store that counts what is asked of it, and fails or takes its time where it is told to.
 //!
 //! Every request of the wrapped store, of parts of uploads too, passes one gate: it is counted, and the fault that a test
-//! has set for its number happens.
+//! has set for its number happens. Reads take as long as a test says, and those on their way at once are counted.
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -58,17 +59,35 @@ struct Log {
     failed: bool,
 }
 
+/// Reads that wait for their answers.
+#[derive(Debug, Default)]
+struct Traffic {
+    latency: Duration,
+    now: usize,
+    most: usize,
+}
+
+/// A read on its way: until it is answered, or given up.
+struct Journey(Arc<Mutex<Traffic>>);
+
+impl Drop for Journey {
+    fn drop(&mut self) {
+        self.0.lock().now -= 1;
+    }
+}
+
 /// Counts and faults; all clones share them.
 #[derive(Clone, Debug)]
 pub struct Probe {
     inner: Arc<dyn ObjectStore>,
     log: Arc<Mutex<Log>>,
+    traffic: Arc<Mutex<Traffic>>,
 }
 
 impl Probe {
     /// Wraps a store.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
-        Probe { inner, log: Arc::default() }
+        Probe { inner, log: Arc::default(), traffic: Arc::default() }
     }
 
     /// The requests since the last [`Probe::clear`].
@@ -86,6 +105,35 @@ impl Probe {
     /// Forgets requests and faults.
     pub fn clear(&self) {
         *self.log.lock() = Log::default();
+    }
+
+    /// Moves the store away: each read is answered after this time.
+    pub fn move_away(&self, latency: Duration) {
+        let mut traffic = self.traffic.lock();
+        *traffic = Traffic { latency, now: traffic.now, most: traffic.now };
+    }
+
+    /// How many reads were on their way at once at most, since [`Probe::move_away`].
+    pub fn at_once(&self) -> usize {
+        self.traffic.lock().most
+    }
+
+    /// How many reads are on their way.
+    pub fn on_their_way(&self) -> usize {
+        self.traffic.lock().now
+    }
+
+    /// The way of an answer.
+    async fn travel(&self) {
+        let (_journey, latency) = {
+            let mut traffic = self.traffic.lock();
+            traffic.now += 1;
+            traffic.most = traffic.most.max(traffic.now);
+            (Journey(Arc::clone(&self.traffic)), traffic.latency)
+        };
+        if !latency.is_zero() {
+            tokio::time::sleep(latency).await;
+        }
     }
 
     /// Makes request number `nth`, counted from the last [`Probe::clear`], fail.
@@ -162,6 +210,7 @@ impl ObjectStore for Probe {
         if verb == Verb::Get {
             self.answered(nth, result.range.end - result.range.start);
         }
+        self.travel().await;
         Ok(result)
     }
 
@@ -171,7 +220,9 @@ impl ObjectStore for Probe {
         if fault.is_some() {
             return Err(lost("the answer was lost"));
         }
-        self.inner.get_ranges(location, ranges).await
+        let answer = self.inner.get_ranges(location, ranges).await?;
+        self.travel().await;
+        Ok(answer)
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {

@@ -10,10 +10,8 @@
 // @spec P5
 
 use std::cmp::Ordering;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use datafusion::datasource::physical_plan::FileScanConfig;
 use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
@@ -43,11 +41,9 @@ impl First {
     }
 
     /// The files of a partition in this order.
-    pub(super) fn queue(&self, config: &FileScanConfig, partition: usize, view: &View) -> VecDeque<Arc<Piece>> {
-        let files = config.file_groups.get(partition).map(|group| group.files()).unwrap_or_default();
-        let pieces = files.iter().filter_map(|file| Arc::clone(file.extensions.as_ref()?).downcast::<Piece>().ok());
+    pub(super) fn sorted(&self, pieces: Vec<Arc<Piece>>, view: &View) -> Vec<Arc<Piece>> {
         let mut keyed: Vec<(Facts, Arc<Piece>)> =
-            pieces.map(|piece| (piece.task.facts(&view.schema, self.field), piece)).collect();
+            pieces.into_iter().map(|piece| (piece.task.facts(&view.schema, self.field), piece)).collect();
         keyed.sort_by(|(a, _), (b, _)| self.compare(a, b));
         keyed.into_iter().map(|(_, piece)| piece).collect()
     }

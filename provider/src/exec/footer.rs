@@ -34,6 +34,11 @@ const WHOLE: u64 = 1 << 20;
 /// What the first request reads of a larger file: footers with page index and bloom filters seldom need more.
 const TAIL: u64 = 512 << 10;
 
+/// Bytes of the first request for a file of `size` bytes, which are its last.
+pub(super) fn first_request(size: u64) -> u64 {
+    if size <= WHOLE { size } else { TAIL }
+}
+
 /// A file's footer, and where each table column stands in the file.
 pub(super) struct Footer {
     pub(super) metadata: Arc<ParquetMetaData>,
@@ -163,6 +168,11 @@ pub(super) struct Footers {
 impl Footers {
     pub(super) fn new(cache: Arc<dyn FileMetadataCache>, naming: Naming) -> Self {
         Footers { cache, naming, loading: Mutex::new(HashMap::new()) }
+    }
+
+    /// Whether the footer of a file is remembered.
+    pub(super) fn holds(&self, object: &Object) -> bool {
+        self.cached::<Footer>(&key(object, ""), object).is_some()
     }
 
     /// The footer of a file. What was read beyond it stays in `io`.
@@ -315,7 +325,7 @@ async fn read(object: &Object, io: &FileIo, size: u64) -> Result<(ParquetMetaDat
     let mut decoder = ParquetMetaDataPushDecoder::try_new(size)
         .map_err(|e| io.parquet(e))?
         .with_page_index_policy(PageIndexPolicy::Optional);
-    let start = if size <= WHOLE { 0 } else { size - TAIL };
+    let start = size - first_request(size);
     let mut ranges: Vec<_> = std::iter::once(start..size).collect();
     let mut tail = None;
     loop {

@@ -6,6 +6,7 @@
 
 mod absent;
 mod adapt;
+mod ahead;
 mod columns;
 mod deletes;
 mod filter;
@@ -44,6 +45,7 @@ use crate::metadata::check_readable;
 use crate::scan::{self, Request, ScanReport, SortedBy, View};
 use crate::schema::field_id;
 
+use ahead::Room;
 use deletes::DeleteFiles;
 #[cfg(any(test, fuzzing))]
 pub(crate) use deletes::decode_vector;
@@ -92,8 +94,10 @@ pub async fn scan(
     };
     let naming = Naming::of(&view.metadata);
     let footers = Footers::new(state.runtime_env().cache_manager.get_file_metadata_cache(), naming);
-    let deletes = DeleteFiles::new(view, &plan, &state.runtime_env().memory_pool)?;
-    let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers, deletes)));
+    let pool = &state.runtime_env().memory_pool;
+    let deletes = DeleteFiles::new(view, &plan, pool)?;
+    let room = Room::new(&view.name.to_string(), pool);
+    let source = IcebergSource::new(Arc::new(Scan::new(Arc::clone(view), plan, footers, deletes, room)));
     let config = FileScanConfigBuilder::new(url, Arc::new(source))
         .with_file_groups(groups)
         .with_statistics(statistics)

@@ -7,7 +7,6 @@
 //!   … ─▶ equality deletes ─▶ residual ─▶ project
 //! ```
 
-use std::collections::VecDeque;
 use std::future::ready;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -23,13 +22,13 @@ use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
-use futures::future::try_join;
 use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt, empty, iter, once};
 use parking_lot::Mutex;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
 
 use super::absent::{constant, nested_constants};
+use super::ahead::{Ahead, Begun, begin};
 use super::columns::{Layout, Reshape};
 use super::deletes::{Live, Removal, Removing, numbered};
 use super::filter::{Conjunct, RowTest, holds_throughout, truth};
@@ -60,39 +59,34 @@ pub(super) struct Reading {
     pub(super) wanted: Vec<usize>,
     pub(super) batch_size: usize,
     pub(super) limit: Option<usize>,
+    pub(super) ahead: Ahead,
     pub(super) shared: Shared,
 }
 
 /// Opens the files of one run of one partition.
 pub(super) struct Opener {
     reading: Arc<Reading>,
-    /// The files in another order than the partition's own.
-    queue: Option<Mutex<VecDeque<Arc<Piece>>>>,
 }
 
 impl Opener {
-    /// `queue`: the partition's files in the order in which they are wanted, if it is another than its own.
-    pub(super) fn new(reading: Reading, queue: Option<VecDeque<Arc<Piece>>>) -> Self {
-        Opener { reading: Arc::new(reading), queue: queue.map(Mutex::new) }
+    pub(super) fn new(reading: Reading) -> Self {
+        Opener { reading: Arc::new(reading) }
     }
 }
 
 impl FileOpener for Opener {
-    fn open(&self, file: PartitionedFile) -> DataFusionResult<FileOpenFuture> {
-        let piece = match &self.queue {
-            // As many as there are files: one for each call.
-            Some(queue) => queue.lock().pop_front(),
-            None => file.extensions.and_then(|extensions| extensions.downcast::<Piece>().ok()),
-        };
-        let piece = piece.ok_or_else(|| external(Error::new(Code::Internal, "a file without its task")))?;
+    /// Opens the next file: each call is for one of the partition's, in the order in which they are read.
+    fn open(&self, _: PartitionedFile) -> DataFusionResult<FileOpenFuture> {
+        let next = self.reading.ahead.turn();
+        let next = next.ok_or_else(|| external(Error::new(Code::Internal, "a file without its task")))?;
         let reading = Arc::clone(&self.reading);
         if !reading.moving.settled() {
             // Opened when its turn has come: the file before it may show that nothing of it is wanted.
-            let batches = once(reading.open(piece)).try_flatten().boxed();
+            let batches = once(reading.open(next)).try_flatten().boxed();
             return Ok(Box::pin(ready(Ok(batches))));
         }
         // A task of its own: the next file is opened while this one is decoded. Dropping the future aborts it.
-        let opening = SpawnedTask::spawn(reading.open(piece));
+        let opening = SpawnedTask::spawn(reading.open(next));
         Ok(Box::pin(
             async move { opening.join_unwind().await.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))? },
         ))
@@ -101,16 +95,17 @@ impl FileOpener for Opener {
 
 impl Drop for Opener {
     fn drop(&mut self) {
+        self.reading.ahead.stop();
         self.reading.shared.lock().ended();
     }
 }
 
 impl Reading {
-    async fn open(self: Arc<Self>, piece: Arc<Piece>) -> DataFusionResult<Batches> {
+    async fn open(self: Arc<Self>, (at, piece): (usize, Arc<Piece>)) -> DataFusionResult<Batches> {
         let view = &self.scan.view;
         let task = &piece.task;
-        let open: Vec<&Conjunct> = self.conjuncts.iter().filter(|c| !c.proven_by_manifest(task, view)).collect();
-        if let (true, true, Some(rows)) = (self.wanted.is_empty(), open.is_empty(), task.live_rows()) {
+        let begun = self.ahead.take(at);
+        if let Some(rows) = self.countable(task) {
             return self.counted(&piece, rows);
         }
         let generation = self.moving.generation();
@@ -119,11 +114,14 @@ impl Reading {
             self.shared.lock().excluded(task);
             return Ok(empty().boxed());
         }
-        self.shared.lock().opened(task);
-        let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(&self.shared));
-        let Scan { footers, deletes, .. } = self.scan.as_ref();
-        let footer = footers.load(&task.object, &mut io);
-        let (footer, removal) = try_join(footer, deletes.of(task, footers, &self.shared)).await.map_err(external)?;
+        let unsure = self.limit.is_some() || !self.moving.settled();
+        let skipped = |task: &Arc<Task>| self.countable(task).is_some() || excludes(&moved, task, view);
+        self.ahead.begin_next(&self.scan, &self.shared, unsure, skipped);
+        let Begun { footer, removal, io } = match begun {
+            Some(begun) => begun.join().await?,
+            None => begin(&self.scan, task, &self.shared).await.map_err(external)?,
+        };
+        let open = self.open_conditions(task).collect();
         let (selection, open) = self.select(&piece, &footer, &io, &moved, open).await.map_err(external)?;
         let live = removal.select(selection, &footer, &mut self.shared.lock().ledger.row_groups);
         if live.selection.is_empty() {
@@ -131,6 +129,17 @@ impl Reading {
         }
         let batches = self.decode(task, footer, io, (live, removal), open)?;
         Ok(self.until_excluded(batches, generation, piece))
+    }
+
+    /// The conditions that planning has not proven of every row of a file.
+    fn open_conditions<'c>(&'c self, task: &'c Task) -> impl Iterator<Item = &'c Conjunct> {
+        self.conjuncts.iter().filter(|conjunct| !conjunct.proven_by_manifest(task, &self.scan.view))
+    }
+
+    /// How many rows a file has, where that is all that is wanted of it and metadata tells.
+    fn countable(&self, task: &Task) -> Option<u64> {
+        let rows = task.live_rows().filter(|_| self.wanted.is_empty())?;
+        self.open_conditions(task).next().is_none().then_some(rows)
     }
 
     /// Ends the batches of a file when what moves excludes the rest of it; `generation` is what it was opened under.

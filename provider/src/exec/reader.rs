@@ -50,6 +50,11 @@ impl Tail {
     }
 }
 
+/// Whether a file is in the file system of this machine, where a request costs next to nothing.
+pub(super) fn is_local(object: &Object) -> bool {
+    object.located.url.as_str().starts_with("file:")
+}
+
 /// One file: every byte of it that is read, is read here and counted.
 #[derive(Clone, Debug)]
 pub(super) struct FileIo {
@@ -63,8 +68,7 @@ pub(super) struct FileIo {
 
 impl FileIo {
     pub(super) fn new(object: Arc<Object>, shared: Shared) -> Self {
-        let local = object.located.url.as_str().starts_with("file:");
-        FileIo { size: object.size, object, local, shared, tail: None }
+        FileIo { size: object.size, local: is_local(&object), object, shared, tail: None }
     }
 
     pub(super) fn keep_tail(&mut self, tail: Option<Tail>) {

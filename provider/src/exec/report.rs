@@ -15,6 +15,7 @@ use crate::observe::Reason;
 use crate::predicate::{Claim, Predicate};
 use crate::scan::{DeleteFile, Gap, Ledger, Plan, ScanReport, Task, View};
 
+use super::ahead::Room;
 use super::deletes::{DeleteFiles, Live, address};
 use super::footer::Footers;
 use super::prune::Selection;
@@ -34,7 +35,7 @@ pub(super) struct Running {
 pub(super) type Shared = Arc<Mutex<Running>>;
 
 impl Running {
-    /// The file's footer is needed.
+    /// The file's footer is asked for.
     pub(super) fn opened(&mut self, task: &Arc<Task>) {
         self.opened.insert(Arc::as_ptr(task).addr());
     }
@@ -65,6 +66,7 @@ pub(super) struct Scan {
     pub(super) plan: Plan,
     pub(super) footers: Footers,
     pub(super) deletes: DeleteFiles,
+    pub(super) room: Room,
     runs: Mutex<Runs>,
 }
 
@@ -80,8 +82,8 @@ fn gap(claim: &Claim) -> Option<Gap> {
 }
 
 impl Scan {
-    pub(super) fn new(view: Arc<View>, plan: Plan, footers: Footers, deletes: DeleteFiles) -> Self {
-        Scan { view, plan, footers, deletes, runs: Mutex::default() }
+    pub(super) fn new(view: Arc<View>, plan: Plan, footers: Footers, deletes: DeleteFiles, room: Room) -> Self {
+        Scan { view, plan, footers, deletes, room, runs: Mutex::default() }
     }
 
     /// Begins a run of partition `partition` of `partitions`; what an earlier run counted is forgotten.

@@ -21,6 +21,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use datafusion::physical_plan::{DisplayFormatType, ExecutionPlan, SortOrderPushdownResult};
 use object_store::{ObjectMeta, ObjectStore};
 
+use super::ahead::Ahead;
 use super::filter::Conjunct;
 use super::first::First;
 use super::moving::Moving;
@@ -125,6 +126,12 @@ fn file(piece: Piece) -> PartitionedFile {
     file
 }
 
+/// The pieces of a partition, in its order.
+fn pieces(config: &FileScanConfig, partition: usize) -> Vec<Arc<Piece>> {
+    let files = config.file_groups.get(partition).map(FileGroup::files).unwrap_or_default();
+    files.iter().filter_map(|file| Arc::clone(file.extensions.as_ref()?).downcast().ok()).collect()
+}
+
 impl FileSource for IcebergSource {
     fn create_file_opener(
         &self,
@@ -132,7 +139,11 @@ impl FileSource for IcebergSource {
         config: &FileScanConfig,
         partition: usize,
     ) -> Result<Arc<dyn FileOpener>> {
-        let queue = self.first.as_ref().map(|first| first.queue(config, partition, &self.scan.view));
+        let mut files = pieces(config, partition);
+        if let Some(first) = &self.first {
+            files = first.sorted(files, &self.scan.view);
+        }
+        let partitions = config.file_groups.len();
         let reading = Reading {
             scan: Arc::clone(&self.scan),
             conjuncts: Arc::clone(&self.conjuncts),
@@ -142,9 +153,10 @@ impl FileSource for IcebergSource {
             wanted: self.projection.column_indices(),
             batch_size: self.batch_size.unwrap_or(BATCH_SIZE),
             limit: config.limit,
-            shared: self.scan.start(partition, config.file_groups.len()),
+            ahead: Ahead::new(files, &self.scan, partitions),
+            shared: self.scan.start(partition, partitions),
         };
-        Ok(Arc::new(Opener::new(reading, queue)))
+        Ok(Arc::new(Opener::new(reading)))
     }
 
     fn as_any(&self) -> &dyn Any {

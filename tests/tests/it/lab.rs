@@ -47,7 +47,11 @@ impl Lab {
 
     /// The same with so many target partitions.
     pub(crate) fn session_of(&self, threads: usize) -> Session {
-        let options = Options { threads: Some(threads), ..Options::at(&self.warehouse) };
+        self.session_with(Options { threads: Some(threads), ..Options::at(&self.warehouse) })
+    }
+
+    /// The same with other options.
+    pub(crate) fn session_with(&self, options: Options) -> Session {
         Session::with_env(options, Env::new(self.stores.clone())).expect("a session over a registered store")
     }
 

@@ -13,6 +13,7 @@ mod concurrent;
 mod corrupt;
 mod differential;
 mod engines;
+mod far;
 mod faults;
 mod fixtures;
 mod lab;
