@@ -15,6 +15,7 @@ mod differential;
 mod engines;
 mod faults;
 mod fixtures;
+mod foreign;
 mod lab;
 mod ledger;
 mod moving;

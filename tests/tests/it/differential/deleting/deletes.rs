@@ -1,15 +1,17 @@
 //! Random deletes, and which rows they leave by the rules of the specification, read row by row.
 
+use std::sync::Arc;
+
 use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{cast, take};
 use daygrain_tests::oracle;
 use daygrain_tests::reference::Rng;
 use iceberg::arrow::schema_to_arrow_schema;
 use iceberg::spec::{FormatVersion, Literal, PrimitiveLiteral, Struct};
-use std::sync::Arc;
 
 use super::super::tables::{Kind, pick};
-use super::story::{DataFile, Delete, Story};
+use super::story::Story;
+use crate::foreign::{DataFile, Delete};
 
 impl Story {
     /// One delete of some kind, of a sequence number that may be older or newer than that of the rows.

@@ -8,10 +8,8 @@
 //! What iceberg-datafusion can read, it must read the same. `DAYGRAIN_SEEDS` is as in the parent.
 // @spec P7
 
-mod bounds;
 mod deletes;
 mod story;
-mod write;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -32,6 +30,7 @@ use iceberg_datafusion::IcebergStaticTableProvider;
 use self::story::Story;
 use super::tables::{Table, pick};
 use super::{NAME, filters, seeds};
+use crate::foreign;
 use crate::lab::{self, Lab};
 
 /// Tables in every run of the suite.
@@ -87,7 +86,7 @@ async fn try_seed(seed: u64) -> Tally {
     let mut rng = Rng::new(seed, 1);
     let directory = tempfile::tempdir().unwrap();
     let story = Story::random(&mut rng, format!("file://{}/t", directory.path().display()));
-    let metadata = write::write(&story).await;
+    let metadata = foreign::write(&story.table()).await;
     let live = story.live();
     let rows = story.rows(&live);
     let plain = oracle::memory(NAME, vec![rows.clone()]);

@@ -13,6 +13,7 @@ use iceberg::spec::{
 };
 
 use super::super::tables::{KINDS, Kind, pick};
+use crate::foreign::{DataFile, Delete, Table};
 
 /// The column that numbers rows; it is never changed.
 const ID: i32 = 1;
@@ -29,30 +30,6 @@ pub(super) struct Column {
 pub(super) struct Epoch {
     pub(super) columns: Vec<Column>,
     pub(super) schema: SchemaRef,
-}
-
-/// Rows of one partition.
-#[derive(Debug)]
-pub(super) struct DataFile {
-    pub(super) path: String,
-    pub(super) epoch: usize,
-    pub(super) spec: usize,
-    pub(super) tuple: Struct,
-    pub(super) sequence: i64,
-    /// All columns of the epoch.
-    pub(super) rows: RecordBatch,
-    /// Columns whose values only the partition tuple has.
-    pub(super) absent: Vec<i32>,
-}
-
-#[derive(Debug)]
-pub(super) enum Delete {
-    /// Rows by file and position, all of one partition; `only` where the manifest names the one file.
-    Positions { spec: usize, tuple: Struct, sequence: i64, rows: Vec<(usize, u64)>, only: Option<usize> },
-    /// The one deletion vector of a file.
-    Vector { file: usize, sequence: i64, positions: Vec<u64> },
-    /// Rows that have the same values in the columns `keys`; `rows` may have others.
-    Equality { spec: usize, tuple: Struct, epoch: usize, sequence: i64, keys: Vec<i32>, rows: RecordBatch },
 }
 
 #[derive(Debug)]
@@ -106,6 +83,13 @@ impl Story {
             }
         }
         story
+    }
+
+    /// What is to be written.
+    pub(super) fn table(&self) -> Table<'_> {
+        let schemas: Vec<SchemaRef> = self.epochs.iter().map(|epoch| Arc::clone(&epoch.schema)).collect();
+        let table = Table::of(&self.root, &schemas, &self.specs, &self.files);
+        Table { version: self.version, deletes: &self.deletes, sequence: self.sequence, ..table }
     }
 
     fn begin(&mut self, columns: Vec<Column>) {

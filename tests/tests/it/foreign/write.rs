@@ -1,4 +1,4 @@
-//! The files of a random table as another engine would leave them: Parquet, Puffin, manifests, metadata.
+//! The files of a table: Parquet, Puffin, manifests, metadata.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -12,11 +12,10 @@ use iceberg::spec::{
     ManifestWriterBuilder, NestedField, PrimitiveType, Schema, Type,
 };
 use parquet::arrow::ArrowWriter;
-use parquet::file::properties::WriterProperties;
 use serde_json::json;
 
-use super::bounds::metrics;
-use super::story::{DataFile, Delete, Story};
+use super::bounds::{field_id, metrics};
+use super::{DataFile, Delete, Table};
 
 const SNAPSHOT: i64 = 1;
 /// Reserved ids of the columns of position delete files.
@@ -27,25 +26,25 @@ const POS: i32 = i32::MAX - 102;
 type Entries = BTreeMap<(bool, usize, usize), Vec<(DataFileBuilder, i64)>>;
 
 /// Writes the whole table; the location of its metadata.
-pub(super) async fn write(story: &Story) -> String {
+pub(crate) async fn write(table: &Table<'_>) -> String {
     let io = FileIO::new_with_fs();
     let mut entries = Entries::new();
-    for file in &story.files {
-        let entry = data_file(&io, story, file).await;
+    for file in table.files {
+        let entry = data_file(&io, table, file).await;
         entries.entry((false, file.spec, file.epoch)).or_default().push((entry, file.sequence));
     }
-    vectors(&io, story, &mut entries).await;
-    for (at, delete) in story.deletes.iter().enumerate() {
-        let path = format!("{}/data/delete-{at}.parquet", story.root);
+    vectors(&io, table, &mut entries).await;
+    for (at, delete) in table.deletes.iter().enumerate() {
+        let path = format!("{}/data/delete-{at}.parquet", table.root);
         match delete {
             Delete::Positions { spec, tuple, sequence, rows, only } => {
-                let mut entry = positions(&io, story, &path, rows).await;
+                let mut entry = positions(&io, table, &path, rows).await;
                 entry.partition(tuple.clone()).partition_spec_id(*spec as i32);
-                entry.referenced_data_file(only.map(|file| story.files[file].path.clone()));
-                entries.entry((true, *spec, story.now())).or_default().push((entry, *sequence));
+                entry.referenced_data_file(only.map(|file| table.files[file].path.clone()));
+                entries.entry((true, *spec, table.now())).or_default().push((entry, *sequence));
             }
             Delete::Equality { spec, tuple, epoch, sequence, keys, rows } => {
-                let mut entry = parquet(&io, &path, rows).await;
+                let mut entry = parquet(&io, table, &path, rows).await;
                 metrics(&mut entry, rows);
                 entry.content(DataContentType::EqualityDeletes).equality_ids(Some(keys.clone()));
                 entry.partition(tuple.clone()).partition_spec_id(*spec as i32);
@@ -56,18 +55,18 @@ pub(super) async fn write(story: &Story) -> String {
     }
     let mut manifests = Vec::new();
     for ((deletes, spec, epoch), entries) in entries {
-        manifests.push(manifest(&io, story, (deletes, spec, epoch), entries).await);
+        manifests.push(manifest(&io, table, (deletes, spec, epoch), entries).await);
     }
-    let list = format!("{}/metadata/snap-1.avro", story.root);
+    let list = format!("{}/metadata/snap-1.avro", table.root);
     let writer = io.new_output(&list).unwrap().writer().await.unwrap();
-    let mut writer = match story.version {
-        FormatVersion::V3 => ManifestListWriter::v3(writer, SNAPSHOT, None, story.sequence, Some(0)),
-        _ => ManifestListWriter::v2(writer, SNAPSHOT, None, story.sequence),
+    let mut writer = match table.version {
+        FormatVersion::V3 => ManifestListWriter::v3(writer, SNAPSHOT, None, table.sequence, Some(0)),
+        _ => ManifestListWriter::v2(writer, SNAPSHOT, None, table.sequence),
     };
     writer.add_manifests(manifests.into_iter()).unwrap();
     writer.close().await.unwrap();
-    let location = format!("{}/metadata/v1.metadata.json", story.root);
-    put(&io, &location, serde_json::to_vec(&metadata(story, &list)).unwrap()).await;
+    let location = format!("{}/metadata/v1.metadata.json", table.root);
+    put(&io, &location, serde_json::to_vec(&metadata(table, &list)).unwrap()).await;
     location
 }
 
@@ -75,14 +74,10 @@ async fn put(io: &FileIO, location: &str, bytes: Vec<u8>) {
     io.new_output(location).unwrap().write(Bytes::from(bytes)).await.unwrap();
 }
 
-/// A Parquet file of small row groups and pages, and what a manifest says of any.
-async fn parquet(io: &FileIO, path: &str, rows: &RecordBatch) -> DataFileBuilder {
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(8))
-        .set_data_page_row_count_limit(3)
-        .set_write_batch_size(3);
+/// A Parquet file, and what a manifest says of any.
+async fn parquet(io: &FileIO, table: &Table<'_>, path: &str, rows: &RecordBatch) -> DataFileBuilder {
     let mut bytes = Vec::new();
-    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(properties.build())).unwrap();
+    let mut writer = ArrowWriter::try_new(&mut bytes, rows.schema(), Some(table.writer_properties())).unwrap();
     writer.write(rows).unwrap();
     let written = writer.close().unwrap();
     let offsets = written.row_groups().iter().map(|group| group.column(0).byte_range().0 as i64).collect();
@@ -97,19 +92,21 @@ async fn parquet(io: &FileIO, path: &str, rows: &RecordBatch) -> DataFileBuilder
     entry
 }
 
-async fn data_file(io: &FileIO, story: &Story, file: &DataFile) -> DataFileBuilder {
-    let columns = &story.epochs[file.epoch].columns;
-    let stored: Vec<usize> = (0..columns.len()).filter(|at| !file.absent.contains(&columns[*at].id)).collect();
+async fn data_file(io: &FileIO, table: &Table<'_>, file: &DataFile) -> DataFileBuilder {
+    let schema = file.rows.schema();
+    let absent = |at: &usize| file.absent.contains(&field_id(schema.field(*at)));
+    let stored: Vec<usize> = (0..schema.fields().len()).filter(|at| !absent(at)).collect();
     let rows = file.rows.project(&stored).unwrap();
-    let mut entry = parquet(io, &file.path, &rows).await;
+    let mut entry = parquet(io, table, &file.path, &rows).await;
     metrics(&mut entry, &rows);
     entry.content(DataContentType::Data).partition(file.tuple.clone()).partition_spec_id(file.spec as i32);
+    (table.edit)(&mut entry);
     entry
 }
 
-async fn positions(io: &FileIO, story: &Story, path: &str, rows: &[(usize, u64)]) -> DataFileBuilder {
+async fn positions(io: &FileIO, table: &Table<'_>, path: &str, rows: &[(usize, u64)]) -> DataFileBuilder {
     let mut rows: Vec<(&str, i64)> =
-        rows.iter().map(|(file, position)| (story.files[*file].path.as_str(), *position as i64)).collect();
+        rows.iter().map(|(file, position)| (table.files[*file].path.as_str(), *position as i64)).collect();
     rows.sort_unstable();
     let fields = [(FILE_PATH, "file_path", PrimitiveType::String), (POS, "pos", PrimitiveType::Long)];
     let fields = fields.map(|(id, name, ty)| Arc::new(NestedField::required(id, name, Type::Primitive(ty))));
@@ -119,18 +116,18 @@ async fn positions(io: &FileIO, story: &Story, path: &str, rows: &[(usize, u64)]
         Arc::new(Int64Array::from_iter_values(rows.iter().map(|(_, position)| *position))),
     ];
     let batch = RecordBatch::try_new(Arc::new(schema_to_arrow_schema(&schema).unwrap()), columns).unwrap();
-    let mut entry = parquet(io, path, &batch).await;
+    let mut entry = parquet(io, table, path, &batch).await;
     let bound = |row: Option<&(&str, i64)>| HashMap::from([(FILE_PATH, Datum::string(row.unwrap().0))]);
     entry.content(DataContentType::PositionDeletes).lower_bounds(bound(rows.first())).upper_bounds(bound(rows.last()));
     entry
 }
 
 /// All deletion vectors of the table, in one Puffin file.
-async fn vectors(io: &FileIO, story: &Story, entries: &mut Entries) {
+async fn vectors(io: &FileIO, table: &Table<'_>, entries: &mut Entries) {
     let (mut bytes, mut places, mut blobs) = (b"PFA1".to_vec(), Vec::new(), Vec::new());
-    for delete in &story.deletes {
+    for delete in table.deletes {
         let Delete::Vector { file, sequence, positions } = delete else { continue };
-        let (blob, path) = (vector(positions), &story.files[*file].path);
+        let (blob, path) = (vector(positions), &table.files[*file].path);
         blobs.push(json!({
             "type": "deletion-vector-v1", "fields": [POS], "snapshot-id": -1, "sequence-number": -1,
             "offset": bytes.len(), "length": blob.len(),
@@ -145,9 +142,9 @@ async fn vectors(io: &FileIO, story: &Story, entries: &mut Entries) {
     bytes.extend_from_slice(&(footer.len() as u32).to_le_bytes());
     bytes.extend_from_slice(&[0; 4]);
     bytes.extend_from_slice(b"PFA1");
-    let path = format!("{}/data/vectors.puffin", story.root);
+    let path = format!("{}/data/vectors.puffin", table.root);
     for (file, sequence, offset, size, count) in places {
-        let data = &story.files[file];
+        let data = &table.files[file];
         let mut entry = DataFileBuilder::default();
         entry
             .content(DataContentType::PositionDeletes)
@@ -160,7 +157,7 @@ async fn vectors(io: &FileIO, story: &Story, entries: &mut Entries) {
             .referenced_data_file(Some(data.path.clone()))
             .content_offset(Some(offset as i64))
             .content_size_in_bytes(Some(size as i64));
-        entries.entry((true, data.spec, story.now())).or_default().push((entry, sequence));
+        entries.entry((true, data.spec, table.now())).or_default().push((entry, sequence));
     }
     put(io, &path, bytes).await;
 }
@@ -186,15 +183,15 @@ fn vector(positions: &[u64]) -> Vec<u8> {
 
 async fn manifest(
     io: &FileIO,
-    story: &Story,
+    table: &Table<'_>,
     (deletes, spec, epoch): (bool, usize, usize),
     entries: Vec<(DataFileBuilder, i64)>,
 ) -> ManifestFile {
     let kind = if deletes { "deletes" } else { "data" };
-    let output = io.new_output(format!("{}/metadata/{kind}-{spec}-{epoch}.avro", story.root)).unwrap();
-    let schema = Arc::clone(&story.epochs[epoch].schema);
-    let writer = ManifestWriterBuilder::new(output, Some(SNAPSHOT), schema, story.specs[spec].clone());
-    let mut writer = match (story.version, deletes) {
+    let output = io.new_output(format!("{}/metadata/{kind}-{spec}-{epoch}.avro", table.root)).unwrap();
+    let schema = Arc::clone(&table.schemas[epoch]);
+    let writer = ManifestWriterBuilder::new(output, Some(SNAPSHOT), schema, table.specs[spec].clone());
+    let mut writer = match (table.version, deletes) {
         (FormatVersion::V3, true) => writer.build_v3_deletes(),
         (FormatVersion::V3, false) => writer.build_v3_data(),
         (_, true) => writer.build_v2_deletes(),
@@ -209,24 +206,24 @@ async fn manifest(
     manifest
 }
 
-fn metadata(story: &Story, list: &str) -> serde_json::Value {
-    let rows: usize = story.files.iter().map(|file| file.rows.num_rows()).sum();
-    let columns = story.last.keys().max();
+fn metadata(table: &Table<'_>, list: &str) -> serde_json::Value {
+    let rows: usize = table.files.iter().map(|file| file.rows.num_rows()).sum();
+    let columns = table.schemas.iter().map(|schema| schema.highest_field_id()).max();
     let mut snapshot = json!({
-        "snapshot-id": SNAPSHOT, "sequence-number": story.sequence, "timestamp-ms": 1, "manifest-list": list,
-        "summary": {"operation": "overwrite"}, "schema-id": story.now(),
+        "snapshot-id": SNAPSHOT, "sequence-number": table.sequence, "timestamp-ms": 1, "manifest-list": list,
+        "summary": {"operation": "overwrite"}, "schema-id": table.now(),
     });
     let mut metadata = json!({
         "table-uuid": "9c12d441-03fe-4693-9a96-a0705ddf69c1",
-        "location": story.root, "last-sequence-number": story.sequence, "last-updated-ms": 1,
-        "last-column-id": columns, "current-schema-id": story.now(),
-        "schemas": story.epochs.iter().map(|epoch| epoch.schema.as_ref()).collect::<Vec<_>>(),
-        "partition-specs": story.specs, "default-spec-id": story.specs.len() - 1, "last-partition-id": 1999,
+        "location": table.root, "last-sequence-number": table.sequence, "last-updated-ms": 1,
+        "last-column-id": columns, "current-schema-id": table.now(),
+        "schemas": table.schemas.iter().map(AsRef::as_ref).collect::<Vec<&Schema>>(),
+        "partition-specs": table.specs, "default-spec-id": table.specs.len() - 1, "last-partition-id": 1999,
         "sort-orders": [{"order-id": 0, "fields": []}], "default-sort-order-id": 0,
         "current-snapshot-id": SNAPSHOT, "refs": {"main": {"snapshot-id": SNAPSHOT, "type": "branch"}},
         "properties": {}, "snapshot-log": [], "metadata-log": [], "format-version": 2,
     });
-    if story.version == FormatVersion::V3 {
+    if table.version == FormatVersion::V3 {
         metadata["format-version"] = 3.into();
         metadata["next-row-id"] = rows.into();
         snapshot["first-row-id"] = 0.into();

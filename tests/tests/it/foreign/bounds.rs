@@ -1,11 +1,11 @@
-//! What the manifests of a random table say of columns: counts of nulls and NaN, bounds.
+//! What the manifests of a table say of columns: counts of nulls and NaN, bounds.
 
 use std::collections::HashMap;
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{max, max_boolean, max_string, min, min_boolean, min_string};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit,
+    DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit,
     TimestampMicrosecondType,
 };
 use iceberg::spec::{DataFileBuilder, Datum, PrimitiveType};
@@ -15,7 +15,7 @@ pub(super) fn metrics(entry: &mut DataFileBuilder, rows: &RecordBatch) {
     let (mut counts, mut nulls, mut nans) = (HashMap::new(), HashMap::new(), HashMap::new());
     let (mut lower, mut upper) = (HashMap::new(), HashMap::new());
     for (field, column) in rows.schema().fields().iter().zip(rows.columns()) {
-        let id: i32 = field.metadata()["PARQUET:field_id"].parse().unwrap();
+        let id = field_id(field);
         counts.insert(id, column.len() as u64);
         nulls.insert(id, column.null_count() as u64);
         if let Some(count) = nan(column) {
@@ -28,6 +28,11 @@ pub(super) fn metrics(entry: &mut DataFileBuilder, rows: &RecordBatch) {
     }
     entry.value_counts(counts).null_value_counts(nulls).nan_value_counts(nans);
     entry.lower_bounds(lower).upper_bounds(upper);
+}
+
+/// The id that a column has in Iceberg.
+pub(super) fn field_id(field: &Field) -> i32 {
+    field.metadata()["PARQUET:field_id"].parse().unwrap()
 }
 
 fn nan(column: &ArrayRef) -> Option<u64> {
