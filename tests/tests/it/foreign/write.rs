@@ -8,8 +8,8 @@ use bytes::Bytes;
 use iceberg::arrow::schema_to_arrow_schema;
 use iceberg::io::FileIO;
 use iceberg::spec::{
-    DataContentType, DataFileBuilder, DataFileFormat, Datum, FormatVersion, ManifestFile, ManifestListWriter,
-    ManifestWriterBuilder, NestedField, PrimitiveType, Schema, Type,
+    DataContentType, DataFileBuilder, DataFileFormat, Datum, FormatVersion, Literal, ManifestFile, ManifestListWriter,
+    ManifestWriterBuilder, NestedField, NestedFieldRef, PrimitiveLiteral, PrimitiveType, Schema, Struct, Type,
 };
 use parquet::arrow::ArrowWriter;
 use serde_json::json;
@@ -39,7 +39,7 @@ pub(crate) async fn write(table: &Table<'_>) -> String {
         match delete {
             Delete::Positions { spec, tuple, sequence, rows, only } => {
                 let mut entry = positions(&io, table, &path, rows).await;
-                entry.partition(tuple.clone()).partition_spec_id(*spec as i32);
+                entry.partition(table.widened(*spec, table.now(), tuple)).partition_spec_id(*spec as i32);
                 entry.referenced_data_file(only.map(|file| table.files[file].path.clone()));
                 entries.entry((true, *spec, table.now())).or_default().push((entry, *sequence));
             }
@@ -47,7 +47,7 @@ pub(crate) async fn write(table: &Table<'_>) -> String {
                 let mut entry = parquet(&io, table, &path, rows).await;
                 metrics(&mut entry, rows);
                 entry.content(DataContentType::EqualityDeletes).equality_ids(Some(keys.clone()));
-                entry.partition(tuple.clone()).partition_spec_id(*spec as i32);
+                entry.partition(table.widened(*spec, *epoch, tuple)).partition_spec_id(*spec as i32);
                 entries.entry((true, *spec, *epoch)).or_default().push((entry, *sequence));
             }
             Delete::Vector { .. } => {}
@@ -68,6 +68,20 @@ pub(crate) async fn write(table: &Table<'_>) -> String {
     let location = format!("{}/metadata/v1.metadata.json", table.root);
     put(&io, &location, serde_json::to_vec(&metadata(table, &list)).unwrap()).await;
     location
+}
+
+impl Table<'_> {
+    /// A partition tuple with the types of a later schema.
+    fn widened(&self, spec: usize, epoch: usize, tuple: &Struct) -> Struct {
+        let types = self.specs[spec].partition_type(&self.schemas[epoch]).unwrap();
+        let wide = |(field, value): (&NestedFieldRef, Option<&Literal>)| match (field.field_type.as_ref(), value) {
+            (Type::Primitive(PrimitiveType::Long), Some(Literal::Primitive(PrimitiveLiteral::Int(value)))) => {
+                Some(Literal::long(i64::from(*value)))
+            }
+            (_, value) => value.cloned(),
+        };
+        types.fields().iter().zip(tuple.iter()).map(wide).collect()
+    }
 }
 
 async fn put(io: &FileIO, location: &str, bytes: Vec<u8>) {
@@ -150,7 +164,7 @@ async fn vectors(io: &FileIO, table: &Table<'_>, entries: &mut Entries) {
             .content(DataContentType::PositionDeletes)
             .file_path(path.clone())
             .file_format(DataFileFormat::Puffin)
-            .partition(data.tuple.clone())
+            .partition(table.widened(data.spec, table.now(), &data.tuple))
             .partition_spec_id(data.spec as i32)
             .record_count(count as u64)
             .file_size_in_bytes(bytes.len() as u64)
