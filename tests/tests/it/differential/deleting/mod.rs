@@ -79,7 +79,8 @@ async fn random_deletes_leave_what_the_specification_leaves() {
     assert!(tally.asked * 10 > made * 9, "the engine could not answer {} of {made} questions", made - tally.asked);
     assert!(tally.telling * 5 > tally.asked, "filters that match nothing or everything test little");
     assert!(tally.deleted_rows > tally.tables, "tables with few deletes test little");
-    assert!(tally.common > 0, "iceberg-datafusion was never asked");
+    let many = tally.tables >= SEEDS.count();
+    assert!(!many || tally.common > 0, "iceberg-datafusion was never asked");
 }
 
 async fn try_seed(seed: u64) -> Tally {
