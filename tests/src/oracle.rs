@@ -1,13 +1,15 @@
 //! Rows as text, and what another reader says of the same table.
 //!
 //! The oracle of a query is the same query over the same rows in memory, by plain DataFusion: nothing of daygrain between
-//! them. Rows are compared as sorted lines of text, so that order and batches do not matter.
+//! them, and no rule that rewrites the query, since some change what it means: `CAST(x AS BIGINT) = 10` becomes `x = 10`
+//! of a decimal x, which 10.65 is not. Rows are compared as sorted lines of text, so that order and batches do not matter.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::datasource::MemTable;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 /// Each row as one line, sorted.
@@ -38,7 +40,12 @@ pub fn unsorted_lines(batches: &[RecordBatch]) -> Vec<String> {
 /// A context that holds `batches` as table `name` in memory, and nothing of ours.
 pub fn memory(name: &str, batches: Vec<RecordBatch>) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(1);
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_optimizer_rules(Vec::new())
+        .with_physical_optimizer_rules(Vec::new());
+    let context = SessionContext::new_with_state(state.build());
     let schema = batches.first().expect("the oracle needs a batch for its schema").schema();
     let table = MemTable::try_new(schema, vec![batches]).expect("the batches share a schema");
     context.register_table(name, Arc::new(table)).expect("the name is free");

@@ -1,9 +1,10 @@
 //! Faults that people met in other engines, each as rows, a question and the right answer.
 //!
 //! The name of a case ends with the number it has in the list of public faults. What belongs to such a case and stands
-//! elsewhere: deletes (27 to 32) beside the reader, in `exec/tests/deletes.rs`, since nothing here writes them; lost and
-//! repeated answers (38) in `faults`, writers that meet (39) in `concurrent`.
+//! elsewhere: deletes (27 to 32) beside the reader, in `exec/tests/deletes.rs`; lost and repeated answers (38) in `faults`, writers that meet (39) in `concurrent`.
 // @spec P1 P2 P3 P8 S8
+
+mod foreign;
 
 use object_store::ObjectStoreExt;
 use object_store::path::Path;

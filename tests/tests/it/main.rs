@@ -16,6 +16,7 @@ mod engines;
 mod far;
 mod faults;
 mod fixtures;
+mod foreign;
 mod lab;
 mod ledger;
 mod moving;

@@ -7,6 +7,9 @@ use super::tables::{DAYS, DECIMALS, FLOATS, INTS, Kind, LONGS, MOMENTS, TEXTS, T
 
 const COMPARISONS: [&str; 8] = ["=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"];
 
+const LOCAL: &str = "%Y-%m-%dT%H:%M:%S%.6f";
+const ZONED: &str = "%Y-%m-%dT%H:%M:%S%.6fZ";
+
 /// A condition of up to four leaves.
 pub(super) fn random(rng: &mut Rng, table: &Table) -> String {
     condition(rng, table, 2)
@@ -82,7 +85,9 @@ fn of_kind(rng: &mut Rng, column: &str, kind: Kind) -> String {
             7 => format!("{column} - INTERVAL '1 month' {comparison} {}", literal(rng, kind)),
             8 => {
                 let zone = pick(rng, &["America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"]);
-                format!("date_trunc('day', {column} AT TIME ZONE '{zone}') {comparison} {}", literal(rng, kind))
+                // As text: plain DataFusion reads `TIMESTAMP '…Z'` as a time of day in the other operand's zone.
+                let moment = moment(rng, if kind == Kind::Zoned { ZONED } else { LOCAL });
+                format!("date_trunc('day', {column} AT TIME ZONE '{zone}') {comparison} '{moment}'")
             }
             9 => format!("({column} > {}) IS NOT TRUE", literal(rng, kind)),
             0 => format!("CAST({column} AS DATE) {comparison} DATE '{}'", pick(rng, &["1969-12-31", "2024-01-01"])),
@@ -127,9 +132,9 @@ fn literal(rng: &mut Rng, kind: Kind) -> String {
             let day = NaiveDate::from_num_days_from_ce_opt(719_163 + pick(rng, &DAYS));
             format!("DATE '{}'", day.expect("a day of the years 1 to 9999"))
         }
-        Kind::Local => format!("TIMESTAMP '{}'", moment(rng, "%Y-%m-%dT%H:%M:%S%.6f")),
+        Kind::Local => format!("TIMESTAMP '{}'", moment(rng, LOCAL)),
         Kind::Zoned => {
-            let text = moment(rng, "%Y-%m-%dT%H:%M:%S%.6fZ");
+            let text = moment(rng, ZONED);
             if rng.below(2) == 0 { format!("'{text}'") } else { format!("TIMESTAMP '{text}'") }
         }
         Kind::Text => format!("'{}'", pick(rng, &TEXTS)),

@@ -101,7 +101,7 @@ impl Kind {
     }
 
     /// Random values, of which `nulls` in ten are null.
-    fn values(self, rng: &mut Rng, rows: usize, nulls: u64) -> ArrayRef {
+    pub(super) fn values(self, rng: &mut Rng, rows: usize, nulls: u64) -> ArrayRef {
         macro_rules! draw {
             ($array:ty, $from:expr) => {{
                 let drawn = (0..rows).map(|_| (rng.below(10) >= nulls).then(|| pick(rng, &$from) as _));
