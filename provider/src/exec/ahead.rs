@@ -41,18 +41,23 @@ const SHARE: usize = 64;
 /// What is read of a file before its rows are selected.
 pub(super) struct Begun {
     pub(super) footer: Arc<Footer>,
-    pub(super) removal: Removal,
+    /// What is deleted of it, where that was read while its footer was. Where no footer had to be read, none of the file's
+    /// rows may be wanted, and then nobody asks.
+    pub(super) removal: Option<Removal>,
     /// Holds what came with the footer.
     pub(super) io: FileIo,
 }
 
-/// Reads the footer and the deletes of a file.
+/// Reads the footer of a file, and its deletes meanwhile.
 pub(super) async fn begin(scan: &Scan, task: &Arc<Task>, shared: &Shared) -> Result<Begun> {
     shared.lock().opened(task);
     let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(shared));
+    if let Some(footer) = scan.footers.known(&task.object, &mut io) {
+        return Ok(Begun { footer, removal: None, io });
+    }
     let footer = scan.footers.load(&task.object, &mut io);
     let (footer, removal) = try_join(footer, scan.deletes.of(task, &scan.footers, shared)).await?;
-    Ok(Begun { footer, removal, io })
+    Ok(Begun { footer, removal: Some(removal), io })
 }
 
 /// The memory of a scan for files begun ahead.

@@ -172,7 +172,17 @@ impl Footers {
 
     /// Whether the footer of a file is remembered.
     pub(super) fn holds(&self, object: &Object) -> bool {
-        self.cached::<Footer>(&key(object, ""), object).is_some()
+        self.remembered::<Footer>(object, "").is_some()
+    }
+
+    /// The footer of a file, if it is remembered.
+    pub(super) fn known(&self, object: &Object, io: &mut FileIo) -> Option<Arc<Footer>> {
+        let footer = self.remembered::<Footer>(object, "")?;
+        io.resize(footer.file_size);
+        match object.role == Role::Data && footer.nameless {
+            true => self.remembered(object, &self.naming.part()),
+            false => Some(footer),
+        }
     }
 
     /// The footer of a file. What was read beyond it stays in `io`.

@@ -123,6 +123,13 @@ impl Reading {
         };
         let open = self.open_conditions(task).collect();
         let (selection, open) = self.select(&piece, &footer, &io, &moved, open).await.map_err(external)?;
+        if selection.is_empty() {
+            return Ok(empty().boxed());
+        }
+        let removal = match removal {
+            Some(removal) => removal,
+            None => self.scan.deletes.of(task, &self.scan.footers, &self.shared).await.map_err(external)?,
+        };
         let live = removal.select(selection, &footer, &mut self.shared.lock().ledger.row_groups);
         if live.selection.is_empty() {
             return Ok(empty().boxed());

@@ -13,7 +13,7 @@ use parquet::file::metadata::ParquetMetaData;
 
 use crate::observe::Reason;
 use crate::predicate::{Claim, Predicate};
-use crate::scan::{DeleteFile, Gap, Ledger, Plan, ScanReport, Task, View};
+use crate::scan::{Gap, Ledger, Plan, ScanReport, Task, View};
 
 use super::ahead::Room;
 use super::deletes::{DeleteFiles, Live, address};
@@ -35,9 +35,10 @@ pub(super) struct Running {
 pub(super) type Shared = Arc<Mutex<Running>>;
 
 impl Running {
-    /// The file's footer is asked for.
+    /// The file's footer is asked for, and its deletes count as needed.
     pub(super) fn opened(&mut self, task: &Arc<Task>) {
         self.opened.insert(Arc::as_ptr(task).addr());
+        self.deletes.extend(task.delete_files().map(address));
     }
 
     /// The file's rows were counted without reading it.
@@ -48,11 +49,6 @@ impl Running {
     /// A filter that moves excluded the file, or a part of it, before anything of it was read.
     pub(super) fn excluded(&mut self, task: &Arc<Task>) {
         self.excluded.insert(Arc::as_ptr(task).addr());
-    }
-
-    /// The delete file is needed.
-    pub(super) fn deletes(&mut self, file: &Arc<DeleteFile>) {
-        self.deletes.insert(address(file));
     }
 
     pub(super) fn ended(&mut self) {

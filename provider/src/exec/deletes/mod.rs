@@ -134,7 +134,6 @@ impl DeleteFiles {
     async fn load(&self, file: &Arc<DeleteFile>, footers: &Footers, shared: &Shared) -> Result<Loaded> {
         let load = self.loads.get(&address(file));
         let load = load.ok_or_else(|| Error::new(Code::Internal, "a delete file was not planned"))?;
-        shared.lock().deletes(file);
         let loaded = load.cell.get_or_try_init(|| async {
             match &file.kind {
                 DeleteKind::Vector { blob } => {
