@@ -248,7 +248,62 @@ async fn hours_around_midnight_10_26() {
     table.counts(&expected).await;
     assert_eq!(table.files("cast(ts AS DATE) = DATE '2024-01-02'").await, (2, 4));
     assert_eq!(table.files("date_bin(INTERVAL '1 hour', ts) = TIMESTAMP '2024-01-02T23:00:00'").await, (1, 4));
-    assert_eq!(table.files("extract(hour FROM ts) = 23").await, (4, 4));
+    assert_eq!(table.files("extract(hour FROM ts) = 23").await, (2, 4));
+    assert_eq!(table.files("extract(hour FROM ts) NOT BETWEEN 1 AND 23").await, (2, 4));
+    assert_eq!(table.files("extract(day FROM ts) = 2").await, (2, 4));
+}
+
+/// Twelve weeks by the day, from Monday 15 April 2024, at noon: parts of a time that come again keep the days that have them,
+/// by their partition alone too.
+// @spec P1 P3 E3
+#[tokio::test]
+async fn parts_that_come_again() {
+    let none = [("write.metadata.metrics.default", "none")];
+    for properties in [&[][..], &none] {
+        let columns = [("ts", T::Timestamp), ("tz", T::Timestamptz)];
+        let spec = [("ts", Transform::Day), ("tz", Transform::Day)];
+        let table = Partitioned::new(&columns, &spec, properties).await;
+        let at = "1713182400000000 + value * 86400000000";
+        let rows = format!(
+            "SELECT arrow_cast({at}, 'Timestamp(Microsecond, None)'), \
+             arrow_cast({at}, 'Timestamp(Microsecond, Some(\"+00:00\"))') FROM generate_series(0, 83)"
+        );
+        lab::query(&table.session, &format!("INSERT INTO t {rows}")).await;
+        lab::query(&table.session, "INSERT INTO t VALUES (NULL, NULL)").await;
+        for (filter, days) in [
+            ("extract(month FROM ts) = 5", 31),
+            ("extract(month FROM ts) = 13", 0),
+            ("extract(month FROM ts) IN (4, 7)", 23),
+            ("extract(month FROM tz) BETWEEN 5 AND 6", 61),
+            ("date_part('dow', ts) IN (0, 6)", 24),
+            ("date_part('dow', tz) NOT IN (0, 6)", 60),
+            ("date_part('isodow', ts) = 0", 12),
+            ("date_part('isodow', ts) >= 5", 24),
+            ("extract(quarter FROM ts) = 3", 7),
+            ("extract(week FROM ts) = 20", 7),
+            ("extract(day FROM ts) > 30", 1),
+            ("extract(doy FROM ts) > 182", 7),
+            ("NOT (extract(month FROM ts) <> 5)", 31),
+            ("extract(month FROM ts) % 2 = 1", 38),
+        ] {
+            table.counts(&[(filter, days)]).await;
+            assert_eq!(table.files(filter).await, (u64::try_from(days).expect("few"), 85), "{filter}");
+        }
+        let by_bounds = properties.is_empty();
+        // Whole days have every hour; a row of each is at noon.
+        table.counts(&[("extract(hour FROM ts) = 12", 84), ("extract(hour FROM ts) = 11", 0)]).await;
+        assert_eq!(table.files("extract(hour FROM ts) = 11").await, (if by_bounds { 0 } else { 84 }, 85));
+        // A day of UTC is a part of two days of New York.
+        let weekend = "date_part('dow', tz AT TIME ZONE 'America/New_York') IN (0, 6)";
+        table.counts(&[(weekend, 24)]).await;
+        assert_eq!(table.files(weekend).await, (if by_bounds { 24 } else { 36 }, 85));
+        let pruning = "EXPLAIN PRUNING SELECT * FROM t WHERE date_part('dow', ts) IN (0, 6)";
+        let lines = lab::lines(&table.session, pruning).await;
+        let files: Vec<_> = lines.iter().filter(|line| line.contains("|files|")).collect();
+        assert_eq!(files, ["t|files|85|24|61|∅", "t|files|85|∅|61|partition"]);
+        let plan = lab::lines(&table.session, &pruning.replace(" PRUNING", "")).await.join("\n");
+        assert!(plan.contains("extract(dow FROM ts_day) IN (0, 6)"), "{plan}");
+    }
 }
 
 #[tokio::test]
@@ -317,6 +372,10 @@ async fn why_a_condition_does_not_prune() {
         ("to_char(ts, '%Y') = '2024'", Some("prunes nothing: text made of a time, whose order is another; compare")),
         (
             "extract(month FROM ts) = 1",
+            Some("prunes by a part of what it says: a part of a time that comes again: what reaches"),
+        ),
+        (
+            "extract(second FROM ts) = 1",
             Some("prunes nothing: a part of a time that comes again and again; add a range"),
         ),
         ("ts + INTERVAL '1 month' > '2024-02-01'", Some("prunes by a part of what it says: months added to a time")),
