@@ -15,12 +15,12 @@ use arrow::array::{ArrayRef, AsArray, Int32Array};
 use arrow::compute::kernels::cast_utils::IntervalUnit;
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, TimeUnit};
 use arrow::record_batch::RecordBatch;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::to_date::ToDateFunc;
 use datafusion::functions::datetime::to_local_time::ToLocalTimeFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal, NegativeExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr, Literal, NegativeExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 
@@ -36,26 +36,30 @@ const NANOS_PER_MINUTE: i128 = 60_000_000_000;
 /// Where `expr op value` may be true, of a recurring part of a time; `None` if it isn't one.
 pub(super) fn compare(expr: &Arc<dyn PhysicalExpr>, op: Op, value: &ScalarValue, scope: &Scope<'_>) -> Option<Truth> {
     let asked = Asked::of(expr, scope)?;
-    let values = asked.values(op, value)?;
-    Some(asked.is_one_of(values))
+    let comparison = BinaryExpr::new(Arc::clone(&asked.expr), super::operator(op), literal(value));
+    asked.where_true(&comparison)
 }
 
-/// Where `expr` is (or, `negated`, is not) one of the values, none of which is null.
+/// Where `expr` may be (or, `negated`, may not be) one of the values, none of which is null.
 pub(super) fn in_list(
     expr: &Arc<dyn PhysicalExpr>,
-    list: &[ScalarValue],
+    values: &[ScalarValue],
     negated: bool,
     scope: &Scope<'_>,
 ) -> Option<Truth> {
     let asked = Asked::of(expr, scope)?;
-    let mut values = Vec::new();
-    for value in list {
-        values.extend(asked.values(Op::Eq, value)?);
-    }
-    if negated {
-        values = asked.cycle.part().values().filter(|value| !values.contains(value)).collect();
-    }
-    Some(asked.is_one_of(values))
+    let values = values.iter().map(literal).collect();
+    let list = InListExpr::try_new(Arc::clone(&asked.expr), values, negated, &part_alone()).ok()?;
+    asked.where_true(&list)
+}
+
+fn literal(value: &ScalarValue) -> Arc<dyn PhysicalExpr> {
+    Arc::new(Literal::new(value.clone()))
+}
+
+/// The schema of a part as column 0.
+fn part_alone() -> ArrowSchema {
+    ArrowSchema::new(vec![Field::new("part", DataType::Int32, true)])
 }
 
 /// An expression over a part of a column's time.
@@ -83,26 +87,22 @@ impl Asked {
         Some(Asked { field: time.slot.field, cycle: Cycle::new(part, scale, time.zone), expr })
     }
 
-    /// The part's values of which the comparison is true. `None` if it is true where the part is null (as of times beyond
-    /// the calendar), or fails.
-    fn values(&self, op: Op, value: &ScalarValue) -> Option<Vec<i64>> {
+    /// Where the part has a value of which the condition is true. `None` if the condition fails for some, or is true where
+    /// the part is null (as of times beyond the calendar).
+    fn where_true(self, condition: &dyn PhysicalExpr) -> Option<Truth> {
         let all: Vec<i64> = self.cycle.part().values().collect();
         let cells: Option<Vec<_>> = all.iter().map(|value| i32::try_from(*value).ok()).collect();
         let cells: ArrayRef = Arc::new(cells?.into_iter().map(Some).chain([None]).collect::<Int32Array>());
-        let schema = Arc::new(ArrowSchema::new(vec![Field::new("part", DataType::Int32, true)]));
-        let batch = RecordBatch::try_new(schema, vec![cells]).ok()?;
-        let constant = Arc::new(Literal::new(value.clone()));
-        let comparison = BinaryExpr::new(Arc::clone(&self.expr), super::operator(op), constant);
-        let truths = comparison.evaluate(&batch).ok()?.into_array(batch.num_rows()).ok()?;
+        let batch = RecordBatch::try_new(Arc::new(part_alone()), vec![cells]).ok()?;
+        let truths = condition.evaluate(&batch).ok()?.into_array(batch.num_rows()).ok()?;
         let truths: Vec<bool> = truths.as_boolean_opt()?.iter().map(|truth| truth == Some(true)).collect();
         let (of_null, of_values) = truths.split_last()?;
-        (!of_null)
-            .then(|| all.into_iter().zip(of_values).filter(|(_, truth)| **truth).map(|(value, _)| value).collect())
-    }
-
-    fn is_one_of(self, values: Vec<i64>) -> Truth {
-        let values = values.into_iter().map(Value::Long).collect();
-        Truth::within(Predicate::recurs(self.field, self.cycle, values), COMES_AGAIN)
+        if *of_null {
+            return None;
+        }
+        let values = all.into_iter().zip(of_values).filter(|(_, truth)| **truth);
+        let values = values.map(|(value, _)| Value::Long(value)).collect();
+        Some(Truth::within(Predicate::recurs(self.field, self.cycle, values), COMES_AGAIN))
     }
 }
 
@@ -120,15 +120,12 @@ fn part_within(expr: &Arc<dyn PhysicalExpr>) -> Option<&ScalarFunctionExpr> {
     if let Some(negative) = any.downcast_ref::<NegativeExpr>() {
         return part_within(negative.arg());
     }
+    use Operator as O;
     let binary = any.downcast_ref::<BinaryExpr>()?;
+    if !matches!(binary.op(), O::Plus | O::Minus | O::Multiply | O::Divide | O::Modulo) {
+        return None;
+    }
     match (constant_of(binary.left()), constant_of(binary.right())) {
-        _ if !matches!(
-            binary.op(),
-            Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo
-        ) =>
-        {
-            None
-        }
         (None, Some(_)) => part_within(binary.left()),
         (Some(_), None) => part_within(binary.right()),
         _ => None,
@@ -139,7 +136,7 @@ fn as_column_0(expr: Arc<dyn PhysicalExpr>) -> datafusion::common::Result<Transf
     let is_part = |function: &ScalarFunctionExpr| function.fun().inner().as_any().is::<DatePartFunc>();
     if expr.as_any().downcast_ref().is_some_and(is_part) {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("part", 0));
-        return Ok(Transformed::new(column, true, datafusion::common::tree_node::TreeNodeRecursion::Jump));
+        return Ok(Transformed::new(column, true, TreeNodeRecursion::Jump));
     }
     Ok(Transformed::no(expr))
 }

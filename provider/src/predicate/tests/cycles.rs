@@ -216,6 +216,7 @@ fn parts() {
         ("extract(month FROM ts) NOT BETWEEN 2 AND 11", "extract(month FROM ts) IN (1, 12)"),
         ("extract(month FROM ts) > 5 AND extract(month FROM ts) < 3", "false"),
         ("date_part('dow', tz) IN (0, 6)", "extract(dow FROM tz) IN (0, 6)"),
+        ("date_part('dow', tz) IN (6, NULL, 7)", "extract(dow FROM tz) IN (6)"),
         ("date_part('dow', tz) NOT IN (0, 6)", "extract(dow FROM tz) IN (1, 2, 3, 4, 5)"),
         ("NOT (date_part('isodow', n) < 6)", "extract(isodow FROM n) IN (6)"),
         ("datepart('QTR', d) = 1.0", "extract(quarter FROM d) IN (1)"),
