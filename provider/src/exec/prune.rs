@@ -212,6 +212,7 @@ impl Pages<'_> {
             | Predicate::In { field, .. }
             | Predicate::NotIn { field, .. }
             | Predicate::Bucket { field, .. }
+            | Predicate::Cycle { field, .. }
             | Predicate::IsNull { field }
             | Predicate::IsNotNull { field } => match self.pages(*field) {
                 Some(pages) => {

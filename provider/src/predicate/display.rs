@@ -43,6 +43,11 @@ impl fmt::Display for Shown<'_> {
                 let hashed = format!("bucket({}, {})", bucket.buckets(), (self.name)(*field).0);
                 self.listed(f, &hashed, None, if *negated { "NOT IN" } else { "IN" }, values)
             }
+            Predicate::Cycle { field, cycle, values } => {
+                let zone = cycle.zone().map(|zone| format!(" AT TIME ZONE '{zone}'")).unwrap_or_default();
+                let part = format!("extract({} FROM {}{zone})", cycle.part().name(), (self.name)(*field).0);
+                self.listed(f, &part, None, "IN", values)
+            }
             Predicate::IsNull { field } => write!(f, "{} IS NULL", (self.name)(*field).0),
             Predicate::IsNotNull { field } => write!(f, "{} IS NOT NULL", (self.name)(*field).0),
         }

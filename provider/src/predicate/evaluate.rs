@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Facts, Hash, Op, Predicate, Value, Values};
+use super::{Cycle, Facts, Hash, Op, Predicate, Value, Values};
 
 impl Predicate {
     /// False only if no row of the set can satisfy the predicate. Facts that contradict themselves count as not known.
@@ -33,6 +33,7 @@ impl Predicate {
                 let seen = Seen::of_bucket(facts(*field));
                 seen.only_bucket(*bucket).map_or(seen.may_number, |only| values.holds(&only) != *negated)
             }
+            Predicate::Cycle { field, cycle, values } => Seen::of_time(facts(*field)).may_recur(cycle, values),
             Predicate::IsNull { field } => facts(*field).may_hold_null(),
             Predicate::IsNotNull { field } => !facts(*field).all_null(),
         }
@@ -55,6 +56,7 @@ impl Predicate {
                 let seen = Seen::of_bucket(facts(*field));
                 !seen.may_null && seen.only_bucket(*bucket).is_some_and(|only| values.holds(&only) != *negated)
             }
+            Predicate::Cycle { field, cycle, values } => Seen::of_time(facts(*field)).must_recur(cycle, values),
             Predicate::IsNull { field } => facts(*field).all_null(),
             Predicate::IsNotNull { field } => !facts(*field).may_hold_null(),
         }
@@ -73,6 +75,7 @@ impl Predicate {
             Predicate::Bucket { field, bucket, values, negated } => {
                 Some(values.holds(&Value::Long(bucket.bucket(&row(*field)?)?)) != *negated)
             }
+            Predicate::Cycle { field, cycle, values } => Some(values.holds(&cycle.value(&row(*field)?)?)),
             Predicate::IsNull { field } => Some(row(*field).is_none()),
             Predicate::IsNotNull { field } => Some(row(*field).is_some()),
         }
@@ -141,6 +144,11 @@ impl Seen {
 
     /// Of a column that has hashes, which a float has not.
     fn of_bucket(facts: Facts) -> Seen {
+        Seen::new(facts, &Value::Long(0))
+    }
+
+    /// Of a date or timestamp, or of what partitions are made of it.
+    fn of_time(facts: Facts) -> Seen {
         Seen::new(facts, &Value::Long(0))
     }
 
@@ -221,6 +229,17 @@ impl Seen {
         }
         // An absent bound bounds nothing, so any value of the list on its side counts as within.
         !self.may_number || values.any_within(self.lower.as_ref(), self.upper.as_ref()) == Some(false)
+    }
+
+    fn may_recur(&self, cycle: &Cycle, values: &Values) -> bool {
+        let occurring = self.lower.as_ref().zip(self.upper.as_ref()).and_then(|(l, u)| cycle.between(l, u));
+        self.may_number && occurring.is_none_or(|mut occurring| occurring.any(|value| values.holds(&value)))
+    }
+
+    fn must_recur(&self, cycle: &Cycle, values: &Values) -> bool {
+        let occurring = self.lower.as_ref().zip(self.upper.as_ref()).and_then(|(l, u)| cycle.between(l, u));
+        let all = occurring.is_some_and(|mut occurring| occurring.all(|value| values.holds(&value)));
+        !self.may_null && (!self.may_number || all)
     }
 
     fn only_bucket(&self, bucket: Hash) -> Option<Value> {

@@ -11,7 +11,9 @@
 //! projection, and whatever holds it may match by its facts. The strict half ([`project_strict`], [`Predicate::must_match`])
 //! errs to the other side.
 
+mod calendar;
 mod convert;
+mod cycle;
 mod display;
 mod evaluate;
 mod facts;
@@ -22,6 +24,7 @@ mod tests;
 mod value;
 
 pub use convert::{advice, convert, convert_conjuncts};
+pub use cycle::{Cycle, Part};
 pub use facts::{Facts, facts_of_file, facts_of_metrics, facts_of_partition, facts_of_summary};
 pub use functions::{Apply, Conversion, DateTrunc, TransformFunction, date_trunc_of_every_year};
 pub use project::{Hash, project, project_strict};
@@ -92,6 +95,12 @@ pub enum Predicate {
         values: Values,
         negated: bool,
     },
+    /// A part of the field's time that comes again and again is one of the values.
+    Cycle {
+        field: i32,
+        cycle: Cycle,
+        values: Values,
+    },
     IsNull {
         field: i32,
     },
@@ -126,6 +135,17 @@ impl Predicate {
         }
     }
 
+    /// A part of the field's time is one of the values; false of none of them, any time (and not null) of all it can be.
+    pub fn recurs(field: i32, cycle: Cycle, values: Values) -> Predicate {
+        if values.is_empty() {
+            Predicate::False
+        } else if cycle.others(&values).is_empty() {
+            Predicate::IsNotNull { field }
+        } else {
+            Predicate::Cycle { field, cycle, values }
+        }
+    }
+
     /// All of the parts, simplified: nested ANDs are flattened, constants folded, repetitions dropped.
     pub fn and(parts: impl IntoIterator<Item = Predicate>) -> Predicate {
         let mut all = Vec::new();
@@ -133,9 +153,12 @@ impl Predicate {
             match part {
                 Predicate::True => {}
                 Predicate::False => return Predicate::False,
-                Predicate::And(inner) => inner.into_iter().for_each(|part| push(&mut all, part)),
-                part => push(&mut all, part),
+                Predicate::And(inner) => inner.into_iter().for_each(|part| push(&mut all, part, Values::common)),
+                part => push(&mut all, part, Values::common),
             }
+        }
+        if all.contains(&Predicate::False) {
+            return Predicate::False;
         }
         // What compares a field is true of no null.
         let compared: Vec<i32> = all.iter().filter_map(Predicate::compared_field).collect();
@@ -150,8 +173,8 @@ impl Predicate {
             match part {
                 Predicate::False => {}
                 Predicate::True => return Predicate::True,
-                Predicate::Or(inner) => inner.into_iter().for_each(|part| push(&mut any, part)),
-                part => push(&mut any, part),
+                Predicate::Or(inner) => inner.into_iter().for_each(|part| push(&mut any, part, Values::joined)),
+                part => push(&mut any, part, Values::joined),
             }
         }
         single(any, Predicate::False, Predicate::Or)
@@ -174,6 +197,9 @@ impl Predicate {
                 let (bucket, values, negated) = (*bucket, values.clone(), !negated);
                 or_null(*field, Predicate::Bucket { field: *field, bucket, values, negated })
             }
+            Predicate::Cycle { field, cycle, values } => {
+                or_null(*field, Predicate::recurs(*field, cycle.clone(), cycle.others(values)))
+            }
             Predicate::IsNull { field } => Predicate::IsNotNull { field: *field },
             Predicate::IsNotNull { field } => Predicate::IsNull { field: *field },
         }
@@ -184,7 +210,8 @@ impl Predicate {
             Predicate::Compare { field, .. }
             | Predicate::In { field, .. }
             | Predicate::NotIn { field, .. }
-            | Predicate::Bucket { field, .. } => Some(*field),
+            | Predicate::Bucket { field, .. }
+            | Predicate::Cycle { field, .. } => Some(*field),
             _ => None,
         }
     }
@@ -206,6 +233,7 @@ impl Predicate {
             | Predicate::In { field, .. }
             | Predicate::NotIn { field, .. }
             | Predicate::Bucket { field, .. }
+            | Predicate::Cycle { field, .. }
             | Predicate::IsNull { field }
             | Predicate::IsNotNull { field } => fields.push(*field),
         }
@@ -215,8 +243,23 @@ impl Predicate {
 /// Parts are compared with each other only while they are few: a long OR is not worth quadratic time.
 const REPETITIONS_SOUGHT_IN: usize = 16;
 
-fn push(parts: &mut Vec<Predicate>, part: Predicate) {
-    if parts.len() >= REPETITIONS_SOUGHT_IN || !parts.contains(&part) {
+/// `combine` makes one condition of two on the same part of a field's time: a range that has a value of each need not have
+/// one of both.
+fn push(parts: &mut Vec<Predicate>, part: Predicate, combine: fn(&Values, &Values) -> Values) {
+    if parts.len() >= REPETITIONS_SOUGHT_IN {
+        return parts.push(part);
+    }
+    if let Predicate::Cycle { field, cycle, values } = &part {
+        for before in parts.iter_mut() {
+            if let Predicate::Cycle { field: same, cycle: alike, values: others } = before
+                && (&*same, &*alike) == (field, cycle)
+            {
+                *before = Predicate::recurs(*field, cycle.clone(), combine(others, values));
+                return;
+            }
+        }
+    }
+    if !parts.contains(&part) {
         parts.push(part);
     }
 }

@@ -184,6 +184,16 @@ impl Values {
         Some(self.0.get(start).is_some_and(|v| upper.is_none_or(|upper| v <= upper)))
     }
 
+    /// What is in both lists.
+    pub(super) fn common(&self, other: &Values) -> Values {
+        self.iter().filter(|value| other.holds(value)).cloned().collect()
+    }
+
+    /// What is in one of the lists.
+    pub(super) fn joined(&self, other: &Values) -> Values {
+        self.iter().chain(other.iter()).cloned().collect()
+    }
+
     /// Whether a NaN is in the list.
     pub fn any_nan(&self) -> bool {
         // In total order they are at the ends.

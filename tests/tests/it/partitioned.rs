@@ -92,6 +92,13 @@ impl Partitioned {
         (files.kept(), files.total())
     }
 
+    /// The lines of EXPLAIN PRUNING on files.
+    async fn skipped_files(&self, filter: &str) -> Vec<String> {
+        let mut lines = lab::lines(&self.session, &format!("EXPLAIN PRUNING SELECT * FROM t WHERE {filter}")).await;
+        lines.retain(|line| line.starts_with("t|files|"));
+        lines
+    }
+
     /// The same rows as an engine that prunes nothing.
     async fn as_in_memory(&self, filters: &[String]) {
         let rows = lab::query(&self.session, "SELECT * FROM t").await.batches;
@@ -248,7 +255,57 @@ async fn hours_around_midnight_10_26() {
     table.counts(&expected).await;
     assert_eq!(table.files("cast(ts AS DATE) = DATE '2024-01-02'").await, (2, 4));
     assert_eq!(table.files("date_bin(INTERVAL '1 hour', ts) = TIMESTAMP '2024-01-02T23:00:00'").await, (1, 4));
-    assert_eq!(table.files("extract(hour FROM ts) = 23").await, (4, 4));
+    assert_eq!(table.files("extract(hour FROM ts) = 23").await, (2, 4));
+    assert_eq!(table.files("extract(hour FROM ts) NOT BETWEEN 1 AND 23").await, (2, 4));
+    assert_eq!(table.files("extract(day FROM ts) = 2").await, (2, 4));
+}
+
+/// Twelve weeks by the day, from Monday 15 April 2024, at noon: parts of a time that come again keep the days that have them.
+// @spec P1 P3 E3
+#[tokio::test]
+async fn parts_that_come_again() {
+    let columns = [("ts", T::Timestamp), ("tz", T::Timestamptz)];
+    let spec = [("ts", Transform::Day), ("tz", Transform::Day)];
+    let table = Partitioned::new(&columns, &spec, &[]).await;
+    let at = "1713182400000000 + value * 86400000000";
+    let rows = format!(
+        "SELECT arrow_cast({at}, 'Timestamp(Microsecond, None)'), \
+         arrow_cast({at}, 'Timestamp(Microsecond, Some(\"+00:00\"))') FROM generate_series(0, 83)"
+    );
+    lab::query(&table.session, &format!("INSERT INTO t {rows}")).await;
+    lab::query(&table.session, "INSERT INTO t VALUES (NULL, NULL)").await;
+    // Each filter keeps so many days, and EXPLAIN PRUNING says that the others were skipped by their partition.
+    for (filter, days) in [
+        ("extract(month FROM ts) = 5", 31),
+        ("extract(month FROM ts) IN (4, 7)", 23),
+        ("extract(month FROM tz) BETWEEN 5 AND 6", 61),
+        ("date_part('dow', ts) IN (0, 6)", 24),
+        ("date_part('dow', tz) NOT IN (0, 6)", 60),
+        ("date_part('isodow', ts) = 0", 12),
+        ("date_part('isodow', ts) >= 5", 24),
+        ("extract(quarter FROM ts) = 3", 7),
+        ("extract(week FROM ts) = 20", 7),
+        ("extract(day FROM ts) > 30", 1),
+        ("extract(doy FROM ts) > 182", 7),
+        ("NOT (extract(month FROM ts) <> 5)", 31),
+        ("extract(month FROM ts) % 2 = 1", 38),
+    ] {
+        table.counts(&[(filter, days)]).await;
+        let skipped = 85 - days;
+        let expected = [format!("t|files|85|{days}|{skipped}|∅"), format!("t|files|85|∅|{skipped}|partition")];
+        assert_eq!(table.skipped_files(filter).await, expected, "{filter}");
+    }
+    let plan = lab::lines(&table.session, "EXPLAIN SELECT * FROM t WHERE date_part('dow', ts) IN (0, 6)").await;
+    assert!(plan.join("\n").contains("extract(dow FROM ts_day) IN (0, 6)"), "{plan:?}");
+    // Days have every hour, but the rows in them are at noon.
+    table.counts(&[("extract(hour FROM ts) = 12", 84), ("extract(hour FROM ts) = 11", 0)]).await;
+    let by_bounds = ["t|files|85|0|85|∅", "t|files|85|∅|1|partition", "t|files|85|∅|84|column_bounds"];
+    assert_eq!(table.skipped_files("extract(hour FROM ts) = 11").await, by_bounds);
+    // A day of UTC is a part of two days of New York.
+    let weekend = "date_part('dow', tz AT TIME ZONE 'America/New_York') IN (0, 6)";
+    table.counts(&[(weekend, 24)]).await;
+    let by_both = ["t|files|85|24|61|∅", "t|files|85|∅|12|column_bounds", "t|files|85|∅|49|partition"];
+    assert_eq!(table.skipped_files(weekend).await, by_both);
 }
 
 #[tokio::test]
@@ -317,6 +374,10 @@ async fn why_a_condition_does_not_prune() {
         ("to_char(ts, '%Y') = '2024'", Some("prunes nothing: text made of a time, whose order is another; compare")),
         (
             "extract(month FROM ts) = 1",
+            Some("prunes by a part of what it says: a part of a time that comes again: what reaches"),
+        ),
+        (
+            "extract(second FROM ts) = 1",
             Some("prunes nothing: a part of a time that comes again and again; add a range"),
         ),
         ("ts + INTERVAL '1 month' > '2024-02-01'", Some("prunes by a part of what it says: months added to a time")),
@@ -377,6 +438,12 @@ async fn specs_that_change() {
         ("days(ts)", "-1"),
         ("hours(tz)", "480654"),
         ("extract(year FROM tz)", "2024"),
+        ("extract(month FROM ts)", "11"),
+        ("extract(hour FROM ts)", "23"),
+        ("date_part('dow', tz)", "0"),
+        ("date_part('doy', ts) % 5", "2"),
+        ("extract(hour FROM tz AT TIME ZONE 'America/New_York')", "1"),
+        ("extract(day FROM CAST(tz AT TIME ZONE 'Asia/Tokyo' AS DATE))", "1"),
         ("i", "-7"),
         ("truncate(10, i)", "20"),
         ("bucket(4, i)", "1"),

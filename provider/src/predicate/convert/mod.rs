@@ -15,6 +15,7 @@
 //! - [`literal`]: a column itself compared with a constant, exactly, whatever the two types are
 //! - [`order`], [`monotone`], [`axis`]: a function that keeps (or reverses) the order of a column
 //! - [`zone`]: a function of time that nearly does
+//! - [`recurring`]: a part of a time that comes again and again
 //! - [`pattern`]: LIKE and prefixes as ranges
 //! - [`cases`]: CASE, and what becomes one
 
@@ -26,6 +27,7 @@ mod monotone;
 mod operand;
 mod order;
 mod pattern;
+mod recurring;
 mod truth;
 mod zone;
 
@@ -83,6 +85,7 @@ const A_FUNCTION: &str = "a function of a column";
 const ARITHMETIC: &str = "arithmetic on a column";
 const FORMATTED: &str = "text made of a time, whose order is another";
 const RECURRING: &str = "a part of a time that comes again and again";
+const COMES_AGAIN: &str = "a part of a time that comes again: what reaches through a whole cycle is read";
 const LOCAL_TIME: &str = "local time, which runs backwards when clocks are put back";
 const MONTHS_ADDED: &str = "months added to a time, where the last days of a month fall together";
 const OUT_OF_BOUNDS: &str = "a function that is out of bounds for some values";
@@ -102,7 +105,7 @@ const LONG_LIST: &str = "a long list compared with a converted column";
 pub fn advice(reason: &str) -> Option<&'static str> {
     Some(match reason {
         FORMATTED => "compare the time itself with a range: ts >= '2026-01-01' AND ts < '2027-01-01'",
-        RECURRING => "add a range of the time itself",
+        RECURRING | COMES_AGAIN => "add a range of the time itself",
         A_FUNCTION | NOT_ORDERED => "compare the column itself, if a value or a range says the same",
         ARITHMETIC => "move the arithmetic to the other side: i > 5 - 1",
         NO_PREFIX => "begin the pattern with the text that is known",

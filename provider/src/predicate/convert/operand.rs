@@ -19,7 +19,7 @@ use super::column::{Kind, Slot, as_text};
 use super::truth::Truth;
 use super::{
     A_FUNCTION, HASHED, LONG_LIST, NO_CASE, NOT_ORDERED, NOT_UNDERSTOOD, OTHER_TYPES, Scope, TWO_COLUMNS, compared,
-    constant_of, literal, monotone, order, pattern, zone,
+    constant_of, literal, monotone, order, pattern, recurring, zone,
 };
 
 /// What a constant is compared with.
@@ -64,7 +64,9 @@ impl Scope<'_> {
             Operand::Choice(choice) => self.compare_choice(&choice, op, value),
             Operand::Function => match order::searched(operand, self) {
                 Ok(searched) => searched.compare(op, value),
-                Err(gap) => zone::compare(operand, op, value, self, gap).unwrap_or(Truth::unknown(gap)),
+                Err(gap) => recurring::compare(operand, op, value, self)
+                    .or_else(|| zone::compare(operand, op, value, self, gap))
+                    .unwrap_or(Truth::unknown(gap)),
             },
         }
     }
@@ -132,6 +134,9 @@ impl Scope<'_> {
         if constants.is_empty() {
             // Only nulls, or an empty list, whose treatment of null is the evaluator's affair.
             return if null { Truth::exact(Predicate::False) } else { Truth::unknown(NOT_UNDERSTOOD) };
+        }
+        if let Some(truth) = recurring::in_list(list.expr(), &constants, negated, self) {
+            return truth;
         }
         match self.operand(list.expr()) {
             Operand::Column(slot) => literal::in_list(&slot, &constants, negated),

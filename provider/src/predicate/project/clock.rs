@@ -2,6 +2,8 @@
 
 use iceberg::spec::PrimitiveType;
 
+use super::super::calendar::months_since_1970;
+
 const SECONDS_PER_HOUR: i64 = 3_600;
 const SECONDS_PER_DAY: i64 = 86_400;
 
@@ -51,17 +53,4 @@ impl Clock {
     pub(super) fn is_identity(self) -> bool {
         self.part == Part::Day && self.ticks_per_second.is_none()
     }
-}
-
-/// Months since January 1970 of a day since 1970-01-01, in the proleptic Gregorian calendar, for any day.
-fn months_since_1970(day: i64) -> i64 {
-    // Count from 0000-03-01: then a leap day is the last of its year, and a cycle of 400 years (146,097 days) starts.
-    let shifted = day + 719_468;
-    let cycle = shifted.div_euclid(146_097);
-    let day_of_cycle = shifted.rem_euclid(146_097);
-    let year_of_cycle = (day_of_cycle - day_of_cycle / 1_460 + day_of_cycle / 36_524 - day_of_cycle / 146_096) / 365;
-    let day_of_year = day_of_cycle - (365 * year_of_cycle + year_of_cycle / 4 - year_of_cycle / 100);
-    // Months from March have 31 30 31 30 31 | 31 30 31 30 31 | 31 28 days: 153 days in five of them.
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    (cycle * 400 + year_of_cycle) * 12 + month_from_march + 2 - 1_970 * 12
 }

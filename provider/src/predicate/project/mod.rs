@@ -29,7 +29,7 @@ use iceberg::spec::{PartitionField, PartitionSpec, Schema, Transform};
 
 use self::clock::{Clock, Part};
 use self::stairs::Stairs;
-use super::{Predicate, Values};
+use super::{Cycle, Predicate, Values};
 
 pub(super) use beginning::{Beginning, successor};
 pub use bucket::Hash;
@@ -68,6 +68,7 @@ impl Projection<'_> {
             | Predicate::In { field, .. }
             | Predicate::NotIn { field, .. }
             | Predicate::Bucket { field, .. }
+            | Predicate::Cycle { field, .. }
             | Predicate::IsNull { field }
             | Predicate::IsNotNull { field } => self.leaf(predicate, *field),
         }
@@ -89,6 +90,9 @@ impl Projection<'_> {
         let id = field.field_id;
         if let Predicate::Bucket { bucket, values, negated, .. } = leaf {
             return self.through_bucket(leaf, field, bucket, values, *negated);
+        }
+        if let Predicate::Cycle { cycle, values, .. } = leaf {
+            return self.through_cycle(leaf, field, cycle, values);
         }
         match (leaf, field.transform) {
             (_, Transform::Void | Transform::Unknown) => None,
@@ -137,6 +141,24 @@ impl Projection<'_> {
             _ => Some(Predicate::IsNotNull { field: id }),
         }
     }
+
+    /// A condition on a part of a time is one on the same part of what a partition holds: of a month, a day, an hour.
+    fn through_cycle(
+        &self,
+        leaf: &Predicate,
+        field: &PartitionField,
+        cycle: &Cycle,
+        values: &Values,
+    ) -> Option<Predicate> {
+        let id = field.field_id;
+        match (field.transform, cycle.filed(field.transform)) {
+            (Transform::Void | Transform::Unknown, _) => None,
+            (Transform::Identity, _) => Some(renamed(leaf, id)),
+            (_, Some(filed)) => Some(Predicate::recurs(id, filed, values.clone())),
+            _ if self.strict => None,
+            _ => Some(Predicate::IsNotNull { field: id }),
+        }
+    }
 }
 
 fn renamed(leaf: &Predicate, field: i32) -> Predicate {
@@ -146,6 +168,9 @@ fn renamed(leaf: &Predicate, field: i32) -> Predicate {
         Predicate::NotIn { values, .. } => Predicate::NotIn { field, values: values.clone() },
         Predicate::Bucket { bucket, values, negated, .. } => {
             Predicate::Bucket { field, bucket: *bucket, values: values.clone(), negated: *negated }
+        }
+        Predicate::Cycle { cycle, values, .. } => {
+            Predicate::Cycle { field, cycle: cycle.clone(), values: values.clone() }
         }
         Predicate::IsNull { .. } => Predicate::IsNull { field },
         Predicate::IsNotNull { .. } => Predicate::IsNotNull { field },

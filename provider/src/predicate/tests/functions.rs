@@ -166,8 +166,13 @@ fn operands() -> Vec<(String, Vec<String>)> {
         operands.push((format!("CAST({column} AS DATE)"), dates.clone()));
         operands.push((format!("to_unixtime({column})"), numbers(&[0, -1, 1_710_000_000])));
         operands.push((format!("CAST({column} AS BIGINT)"), numbers(&[0, -1, 1_710_000_000_000_000])));
-        for part in ["year", "month", "day", "hour", "dow", "doy", "week", "quarter", "isoyear"] {
-            operands.push((format!("date_part('{part}', {column})"), numbers(&[1, 3, 12, 1969, 1970, 2024, 10_000])));
+        for part in ["year", "month", "day", "hour", "minute", "dow", "isodow", "doy", "week", "quarter", "isoyear"] {
+            let constants = numbers(&[0, 1, 3, 12, 70, 1969, 1970, 2024, 10_000]);
+            operands.push((format!("date_part('{part}', {column})"), constants));
+        }
+        for zone in zones {
+            operands.push((format!("date_part('hour', {column} AT TIME ZONE '{zone}')"), numbers(&[0, 1, 13, 23])));
+            operands.push((format!("date_part('day', {column} AT TIME ZONE '{zone}')"), numbers(&[3, 10, 31])));
         }
         operands
             .push((format!("extract(epoch FROM {column})"), vec!["0".into(), "1710000000.5".into(), "-0.5".into()]));
@@ -382,7 +387,11 @@ fn functions() {
         ("CASE WHEN i > 1 THEN 'a' ELSE 'b' END = 'b'", "i <= 1 OR i IS NULL"),
         ("to_timestamp_seconds(i) >= TIMESTAMP '1970-01-01T00:00:07'", "i >= 7"),
         ("extract(year FROM ts) = 2024", "ts >= 2024-01-01T00:00:00 AND ts < 2025-01-01T00:00:00"),
-        ("extract(month FROM ts) = 2", "~ true: a part of a time that comes again and again"),
+        (
+            "extract(month FROM ts) = 2",
+            "~ extract(month FROM ts) IN (2): a part of a time that comes again: what reaches through a whole cycle is read",
+        ),
+        ("extract(second FROM ts) = 2", "~ true: a part of a time that comes again and again"),
         ("to_char(ts, '%Y') = '2024'", "~ true: text made of a time, whose order is another"),
         (
             "ts + INTERVAL '1 month' >= TIMESTAMP '2024-03-01'",

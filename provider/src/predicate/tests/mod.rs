@@ -2,6 +2,7 @@
 //! as examples.
 
 mod cases;
+mod cycles;
 mod engine;
 mod facts;
 mod functions;
