@@ -40,6 +40,24 @@ struct Found {
     tasks: Vec<Task>,
     files: Tally,
     fetched: Fetched,
+    /// The last manifest, and which of its partitions may be asked for.
+    last: Option<(Arc<Manifest>, Arc<[bool]>)>,
+}
+
+impl Found {
+    /// For each partition of a manifest, whether it may be asked for. Manifests that were written one after the other often
+    /// hold the same partitions, and then it is known.
+    fn may_hold(&mut self, specs: &Projections, manifest: &Arc<Manifest>) -> Arc<[bool]> {
+        if let Some((last, may_hold)) = &self.last
+            && last.spec_id() == manifest.spec_id()
+            && last.tuples() == manifest.tuples()
+        {
+            return Arc::clone(may_hold);
+        }
+        let may_hold: Arc<[bool]> = specs.may_hold(manifest).into();
+        self.last = Some((Arc::clone(manifest), Arc::clone(&may_hold)));
+        may_hold
+    }
 }
 
 /// The files of the manifests at `places` that may hold a matching row: first by their partition, then by their columns'
@@ -97,7 +115,7 @@ impl Search {
 
     fn files(&self, manifest: &Arc<Manifest>, objects: &mut Places<'_>, found: &mut Found) -> Result<()> {
         let partitioning = &self.specs.of(manifest.spec_id())?.partitioning;
-        let may_hold = self.specs.may_hold(manifest);
+        let may_hold = found.may_hold(&self.specs, manifest);
         let in_partition =
             |at: &usize| manifest.tuple_of(*at).and_then(|tuple| may_hold.get(tuple)).is_none_or(|may| *may);
         let survivors = found.files.keep(manifest.live().collect(), Reason::Partition, in_partition);
