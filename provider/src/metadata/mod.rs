@@ -40,7 +40,7 @@ pub use carry::{check_readable, check_writable};
 pub use list::{List, Summaries};
 pub use manifest::Manifest;
 pub use manifests::Manifests;
-pub use open::open;
+pub use open::{open, open_again};
 pub use parse::parse;
 pub use parsed::Parsed;
 pub use record::{Brief, ColumnMetrics};

@@ -1,14 +1,17 @@
 //! Which metadata file is the newest of a table that is known by its path only?
 //!
 //! ```text
-//! hint says 7 ─▶ v7 is there ─▶ v8? ─▶ v9? no ─▶ v8
+//! hint says 7 ─▶ v7 is there, v8 too ─▶ v9? no ─▶ v8          each version in three spellings, all asked for at once
 //! no hint, or what it names is gone ─▶ list, highest number
 //! ```
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use futures::future::{join_all, try_join};
 use iceberg::spec::TableMetadata;
 
-use super::{fetch, parse};
+use super::{Parsed, fetch, parse};
 use crate::error::{Code, Error, Result};
 use crate::storage::Stores;
 
@@ -25,6 +28,23 @@ const ENDINGS: [&str; 3] = [".metadata.json", ".gz.metadata.json", ".metadata.js
 /// [`parse`].
 // @spec C1
 pub async fn open(stores: &Stores, location: &str) -> Result<(String, TableMetadata)> {
+    let (location, bytes) = find(stores, location).await?;
+    let metadata = parse(&location, &bytes)?;
+    Ok((location, metadata))
+}
+
+/// The same of what may have been parsed before.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_again(stores: &Stores, location: &str, parsed: &Parsed) -> Result<(String, Arc<TableMetadata>)> {
+    let (location, bytes) = find(stores, location).await?;
+    let metadata = parsed.get(&location, &bytes)?;
+    Ok((location, metadata))
+}
+
+/// The newest metadata file, as it was read.
+async fn find(stores: &Stores, location: &str) -> Result<(String, Bytes)> {
     let location = location.trim_end_matches('/');
     let name = location.rsplit('/').next().unwrap_or(location);
     let found = if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
@@ -32,13 +52,11 @@ pub async fn open(stores: &Stores, location: &str) -> Result<(String, TableMetad
     } else {
         newest(stores, location).await?
     };
-    let (location, bytes) = found.ok_or_else(|| {
+    found.ok_or_else(|| {
         Error::new(Code::UnknownTable, "there is no table metadata at this location")
             .with("location", location)
             .help("name the directory that holds the table's `metadata` directory, or one `….metadata.json` file")
-    })?;
-    let metadata = parse(&location, &bytes)?;
-    Ok((location, metadata))
+    })
 }
 
 async fn newest(stores: &Stores, table: &str) -> Result<Option<(String, Bytes)>> {
@@ -68,19 +86,27 @@ async fn by_hint(stores: &Stores, table: &str) -> Result<Option<(String, Bytes)>
         }
         return Ok(None);
     };
-    let mut newest = None;
-    while let Some(found) = numbered(stores, table, version).await? {
-        newest = Some(found);
-        let Some(next) = version.checked_add(1) else { break };
-        version = next;
+    // Mostly the hint is right: both questions at once are one round trip.
+    let after = version.saturating_add(1);
+    let (found, next) = try_join(numbered(stores, table, version), numbered(stores, table, after)).await?;
+    let Some(mut newest) = found else { return Ok(None) };
+    let mut next = next.filter(|_| after > version);
+    version = after;
+    while let Some(found) = next {
+        newest = found;
+        let Some(after) = version.checked_add(1) else { break };
+        version = after;
+        next = numbered(stores, table, version).await?;
     }
-    Ok(newest)
+    Ok(Some(newest))
 }
 
 async fn numbered(stores: &Stores, table: &str, version: u64) -> Result<Option<(String, Bytes)>> {
-    for ending in ENDINGS {
-        let name = format!("{table}/metadata/v{version}{ending}");
-        if let Some(bytes) = fetch(stores, &name).await? {
+    let names = ENDINGS.map(|ending| format!("{table}/metadata/v{version}{ending}"));
+    let found = join_all(names.iter().map(|name| fetch(stores, name))).await;
+    // As if they were asked for in turn: what comes after the one that is there doesn't matter.
+    for (name, bytes) in names.into_iter().zip(found) {
+        if let Some(bytes) = bytes? {
             return Ok(Some((name, bytes)));
         }
     }

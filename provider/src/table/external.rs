@@ -8,7 +8,7 @@ use super::provider::{Access, IcebergTable};
 use crate::catalog::Base;
 use crate::commit::Committer;
 use crate::error::Result;
-use crate::metadata::{self, Relocation};
+use crate::metadata::{self, Parsed, Relocation};
 
 /// Where an external Iceberg table is. It is opened anew for each statement, so that each reads the newest snapshot.
 #[derive(Clone, Debug)]
@@ -16,13 +16,18 @@ pub struct External {
     name: String,
     location: String,
     relocate: bool,
+    /// Its metadata as it was read last: mostly it is the newest still.
+    parsed: Parsed,
 }
+
+/// Bytes of the metadata that is remembered, as text.
+const REMEMBERED: usize = 16 << 20;
 
 impl External {
     /// The table `name` at `location`: its directory, or one of its metadata files (which pins it).
     /// With `relocate`, files are read below that directory although the metadata names another root.
     pub fn new(name: String, location: String, relocate: bool) -> Self {
-        External { name, location, relocate }
+        External { name, location, relocate, parsed: Parsed::new(REMEMBERED) }
     }
 
     /// Opens the table at its newest snapshot.
@@ -30,8 +35,8 @@ impl External {
     /// # Errors
     /// Whatever [`metadata::open`] refuses.
     pub async fn open(&self, committer: &Committer) -> Result<Arc<dyn TableProvider>> {
-        let (location, metadata) = metadata::open(&committer.env.stores, &self.location).await?;
-        let base = Base { metadata: Arc::new(metadata), location, version: 0 };
+        let (location, metadata) = metadata::open_again(&committer.env.stores, &self.location, &self.parsed).await?;
+        let base = Base { metadata, location, version: 0 };
         let mut view = IcebergTable::view_of(self.name.clone(), &base, committer)?;
         if self.relocate {
             let relocation = relocation(&base);

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use daygrain::scan::Ledger;
 use daygrain::session::Statement;
+use daygrain::table::IcebergTable;
 use daygrain::{Options, Session};
 use daygrain_tests::oracle;
 use daygrain_tests::reference::{Order, Reference, Size};
@@ -195,4 +196,19 @@ async fn a_file_that_cannot_be_begun_is_named() {
         let lost = &lab.probe.requests()[nth].path;
         assert!(error.contains(lost.as_str()), "{lost}: {error}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_external_table_is_found_in_two_round_trips() {
+    let (lab, _) = stage(Lab::remote()).await;
+    let session = lab.session();
+    let table = session.warehouse().table("main", TABLE).await.unwrap().unwrap();
+    let location = table.as_any().downcast_ref::<IcebergTable>().unwrap().view().metadata.location().to_owned();
+    lab::query(&session, &format!("CREATE EXTERNAL TABLE e STORED AS ICEBERG LOCATION '{location}'")).await;
+    lab.probe.move_away(LATENCY);
+    lab.probe.clear();
+    assert_eq!(lab::lines(&session, "SELECT count(*) > 0 FROM e").await, ["true"]);
+    let (asked, _) = lab.probe.count(|request| request.path.contains("/metadata/") && !request.path.ends_with(".avro"));
+    // The hint; then the version it names and the one after it, in each of three spellings.
+    assert_eq!((asked, lab.probe.at_once()), (7, 6), "{:?}", lab.probe.requests());
 }
