@@ -9,10 +9,13 @@
 //! A request is one call of the store. A local file is read with one call for all ranges; a remote object is asked for each
 //! range by itself, some at a time.
 
+use std::error::Error as StdError;
 use std::ops::Range;
 use std::sync::Arc;
 
+use arrow::error::ArrowError;
 use bytes::Bytes;
+use datafusion::error::DataFusionError;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use futures::stream::{StreamExt, TryStreamExt, iter};
@@ -157,10 +160,9 @@ impl FileIo {
     /// A failure of the Parquet reader: ours where it began here, else the file's.
     pub(super) fn parquet(&self, error: ParquetError) -> Error {
         match error {
-            ParquetError::External(inner) => match inner.downcast::<Error>() {
-                Ok(ours) => *ours,
-                Err(other) => self.corrupt(format!("the {} cannot be read", self.object.noun())).source(other),
-            },
+            ParquetError::External(inner) => began_here(inner).unwrap_or_else(|other| {
+                self.corrupt(format!("the {} cannot be read", self.object.noun())).source(other)
+            }),
             other => {
                 let what = format!("the {} cannot be read as Parquet: {other}", self.object.noun());
                 self.corrupt(what).source(other)
@@ -178,6 +180,19 @@ impl FileIo {
             return self.corrupt("the file is shorter than its metadata says").source(error);
         }
         storage::error(&self.object.location, error)
+    }
+}
+
+/// The error that the decoder was stopped by, if the file has no part in it: one of ours, or of a condition that was
+/// tested while decoding.
+fn began_here(inner: Box<dyn StdError + Send + Sync>) -> std::result::Result<Error, Box<dyn StdError + Send + Sync>> {
+    let other = match inner.downcast::<Error>() {
+        Ok(ours) => return Ok(*ours),
+        Err(other) => other,
+    };
+    match *other.downcast::<ArrowError>()? {
+        ArrowError::ExternalError(cause) => Ok(Error::from(*cause.downcast::<DataFusionError>()?)),
+        other => Err(Box::new(other)),
     }
 }
 
@@ -248,5 +263,14 @@ mod tests {
         assert_eq!(tail.slice(&(9..12)), None);
         assert_eq!(tail.slice(&(14..17)), None);
         assert_eq!(tail.slice(&(16..16)).as_deref(), Some(b"".as_slice()));
+    }
+
+    #[test]
+    fn a_condition_that_fails_is_no_damage() {
+        let wrapped = |error| Box::new(ArrowError::ExternalError(Box::new(error)));
+        let failed = began_here(wrapped(DataFusionError::from(ArrowError::DivideByZero)));
+        assert_eq!(failed.unwrap().code(), Code::InvalidValue);
+        assert!(began_here(Box::new(ArrowError::DivideByZero)).is_err(), "nobody knows where that began");
+        assert!(began_here(Box::new(std::fmt::Error)).is_err());
     }
 }
