@@ -94,7 +94,9 @@ impl Resolver {
         let located = self.stores.resolve(location)?;
         let directory = directory(location);
         let shared = self.base.as_ref().map_or("", |(base, _)| shared_directory(base, directory));
-        self.base = [shared, directory].into_iter().find_map(|base| base_of(location, &located, base));
+        // Every location begins with no directory, also one that has a scheme.
+        let mut named = [shared, directory].into_iter().filter(|base| !base.is_empty());
+        self.base = named.find_map(|base| base_of(location, &located, base));
         Ok(located)
     }
 }

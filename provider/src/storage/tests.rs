@@ -238,6 +238,8 @@ fn many_locations_resolve_as_each_of_them_alone() {
         "file:///w/t/data/day=1",
         "/w//t/./data/day=1/a.parquet",
         "/w//t/./data/day=1/b.parquet",
+        "file:/w/t/a",
+        "file:/w/t/b",
         "w/t/a",
         "w/t/b",
         "a",
