@@ -64,7 +64,9 @@ pub async fn plan(view: &View, request: &Request<'_>) -> Result<Plan> {
 
     let specs = Projections::new(view, &predicate, &list)?;
     let kept = manifests::keep(view, &specs, &list, &mut ledger).await?;
-    let detailed = manifests::files_in(&list, &kept).is_some_and(|files| files <= DETAILED);
+    // How many files a filter leaves isn't known yet. What is left out here and wanted after all is read again, file by file.
+    let few = || manifests::files_in(&list, &kept).is_some_and(|files| files <= DETAILED);
+    let detailed = predicate != Predicate::True || few();
     let columns = columns(view, request, &predicate, detailed);
     let (view, list) = (view.clone(), Arc::clone(&list));
     let search = Arc::new(Search { view, list, specs, predicate, columns });
