@@ -65,14 +65,22 @@ struct Traffic {
     latency: Duration,
     now: usize,
     most: usize,
+    /// The most reads that were sent one after the other's answer.
+    in_turn: usize,
 }
 
 /// A read on its way: until it is answered, or given up.
-struct Journey(Arc<Mutex<Traffic>>);
+struct Journey {
+    traffic: Arc<Mutex<Traffic>>,
+    /// Reads in turn, up to this one.
+    in_turn: usize,
+}
 
 impl Drop for Journey {
     fn drop(&mut self) {
-        self.0.lock().now -= 1;
+        let mut traffic = self.traffic.lock();
+        traffic.now -= 1;
+        traffic.in_turn = traffic.in_turn.max(self.in_turn);
     }
 }
 
@@ -110,7 +118,12 @@ impl Probe {
     /// Moves the store away: each read is answered after this time.
     pub fn move_away(&self, latency: Duration) {
         let mut traffic = self.traffic.lock();
-        *traffic = Traffic { latency, now: traffic.now, most: traffic.now };
+        *traffic = Traffic { latency, now: traffic.now, most: traffic.now, in_turn: 0 };
+    }
+
+    /// How many reads were sent in turn at most, each after the answer to the one before, since [`Probe::move_away`].
+    pub fn in_turn(&self) -> usize {
+        self.traffic.lock().in_turn
     }
 
     /// How many reads were on their way at once at most, since [`Probe::move_away`].
@@ -129,7 +142,8 @@ impl Probe {
             let mut traffic = self.traffic.lock();
             traffic.now += 1;
             traffic.most = traffic.most.max(traffic.now);
-            (Journey(Arc::clone(&self.traffic)), traffic.latency)
+            let in_turn = traffic.in_turn + 1;
+            (Journey { traffic: Arc::clone(&self.traffic), in_turn }, traffic.latency)
         };
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;

@@ -6,10 +6,13 @@
 //!                                its turn
 //! ```
 //!
-//! A footer that is asked for when its file's turn has come costs a round trip each time. So the next files are begun
-//! meanwhile: their footers, with what comes with those, and their deletes. Not those of local files, which are there at
-//! once; not where the footer is remembered; not of files that are excluded or counted. Where the files that follow may turn
-//! out not to be wanted, because of a `LIMIT` or a filter that still moves, no more are begun than have been opened.
+//! What is asked for when a file's turn has come costs a round trip each time. So the next files are begun meanwhile: their
+//! footers, with what comes with those, their deletes, and the bytes that decoding begins with. Not local files, which are
+//! there at once; not files that are excluded or counted. Where the files that follow may turn out not to be wanted, because
+//! of a `LIMIT` or a filter that still moves, no more are begun than have been opened.
+//!
+//! What a file holds until its turn takes *room*: the session's memory, a share of it at most. Who finds no room for the
+//! bytes to decode waits, in the order of the files, until another file's turn has come, or its own.
 // @spec P5
 
 use std::collections::VecDeque;
@@ -18,14 +21,14 @@ use std::sync::Arc;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
-use futures::future::try_join;
 use parking_lot::Mutex;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::deletes::Removal;
 use super::footer::{Footer, first_request};
 use super::opener::external;
 use super::reader::{FileIo, is_local};
-use super::report::{Scan, Shared};
+use super::report::Scan;
 use crate::error::Result;
 use crate::scan::{Piece, Task};
 
@@ -37,27 +40,19 @@ const OF_A_PARTITION: usize = 2;
 const UNTIL_KNOWN: usize = 2;
 /// The share of the session's memory limit that the scan's files begun ahead may hold.
 const SHARE: usize = 64;
+/// What they may hold where memory is not limited, in bytes.
+const UNLIMITED: usize = 256 << 20;
+/// Bytes of a permit.
+const UNIT: u64 = 1 << 10;
 
 /// What is read of a file before its rows are selected.
 pub(super) struct Begun {
     pub(super) footer: Arc<Footer>,
-    /// What is deleted of it, where that was read while its footer was. Where no footer had to be read, none of the file's
-    /// rows may be wanted, and then nobody asks.
+    /// What is deleted of it, where that was read. Where no footer had to be read, none of the file's rows may be wanted,
+    /// and then nobody asks.
     pub(super) removal: Option<Removal>,
-    /// Holds what came with the footer.
+    /// Holds what came with the footer, and what else was read ahead.
     pub(super) io: FileIo,
-}
-
-/// Reads the footer of a file, and its deletes meanwhile.
-pub(super) async fn begin(scan: &Scan, task: &Arc<Task>, shared: &Shared) -> Result<Begun> {
-    shared.lock().opened(task);
-    let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(shared));
-    if let Some(footer) = scan.footers.known(&task.object, &mut io) {
-        return Ok(Begun { footer, removal: None, io });
-    }
-    let footer = scan.footers.load(&task.object, &mut io);
-    let (footer, removal) = try_join(footer, scan.deletes.of(task, &scan.footers, shared)).await?;
-    Ok(Begun { footer, removal: Some(removal), io })
 }
 
 /// The memory of a scan for files begun ahead.
@@ -70,22 +65,68 @@ impl Room {
     pub(super) fn new(table: &str, pool: &Arc<dyn MemoryPool>) -> Self {
         let bytes = match pool.memory_limit() {
             MemoryLimit::Finite(limit) => limit / SHARE,
-            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+            MemoryLimit::Infinite | MemoryLimit::Unknown => UNLIMITED,
         };
         let consumer = MemoryConsumer::new(format!("files of {table} begun ahead"));
         Room { reservation: consumer.register(pool), bytes }
     }
 }
 
+/// What one file takes of its partition's room, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Hold {
+    reserved: MemoryReservation,
+    /// The partition's room, in permits of [`UNIT`] bytes, of which there are `all`.
+    room: Arc<Semaphore>,
+    all: usize,
+    taken: Mutex<Vec<OwnedSemaphorePermit>>,
+    turn: Notify,
+}
+
+impl Hold {
+    /// Takes room for `bytes` more, if there is.
+    fn take_now(&self, bytes: u64) -> bool {
+        let permits = self.permits(bytes);
+        let permit = permits.and_then(|permits| Arc::clone(&self.room).try_acquire_many_owned(permits).ok());
+        permit.is_some_and(|permit| self.keep(permit, bytes))
+    }
+
+    /// Takes room for `bytes` more, or waits for it; false where there can't be, or once the file's turn has come.
+    pub(super) async fn take(&self, bytes: u64) -> bool {
+        let Some(permits) = self.permits(bytes) else { return false };
+        tokio::select! {
+            biased;
+            () = self.turn.notified() => false,
+            permit = Arc::clone(&self.room).acquire_many_owned(permits) => {
+                permit.is_ok_and(|permit| self.keep(permit, bytes))
+            }
+        }
+    }
+
+    fn permits(&self, bytes: u64) -> Option<u32> {
+        let permits = bytes.div_ceil(UNIT);
+        (permits <= self.all as u64).then(|| u32::try_from(permits).ok()).flatten()
+    }
+
+    fn keep(&self, permit: OwnedSemaphorePermit, bytes: u64) -> bool {
+        let reserved = usize::try_from(bytes).is_ok_and(|bytes| self.reserved.try_grow(bytes).is_ok());
+        if reserved {
+            self.taken.lock().push(permit);
+        }
+        reserved
+    }
+}
+
 /// A file being begun; dropping it stops that.
 pub(super) struct Beginning {
     reading: SpawnedTask<Result<Begun>>,
-    reserved: MemoryReservation,
+    hold: Arc<Hold>,
 }
 
 impl Beginning {
-    /// What was read, or why it couldn't be.
+    /// What was read, or why it couldn't be. The file's turn has come.
     pub(super) async fn join(self) -> DataFusionResult<Begun> {
+        self.hold.turn.notify_one();
         let begun = self.reading.join_unwind().await;
         begun.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?.map_err(external)
     }
@@ -94,9 +135,11 @@ impl Beginning {
 /// The files of one run of one partition, in the order in which they are read.
 pub(super) struct Ahead {
     files: Vec<Arc<Piece>>,
-    /// Files begun ahead at most, and their bytes.
+    /// Files begun ahead at most.
     most: usize,
-    bytes: usize,
+    /// For what they hold, in permits of [`UNIT`] bytes, of which there are `all`.
+    room: Arc<Semaphore>,
+    all: usize,
     state: Mutex<State>,
 }
 
@@ -118,7 +161,8 @@ impl Ahead {
     pub(super) fn new(files: Vec<Arc<Piece>>, scan: &Scan, partitions: usize) -> Self {
         let partitions = partitions.max(1);
         let most = (OF_A_SCAN / partitions).max(OF_A_PARTITION);
-        Ahead { files, most, bytes: scan.room.bytes / partitions, state: Mutex::default() }
+        let all = (scan.room.bytes / partitions / UNIT as usize).min(Semaphore::MAX_PERMITS);
+        Ahead { files, most, room: Arc::new(Semaphore::new(all)), all, state: Mutex::default() }
     }
 
     /// The place of the next file, and the file.
@@ -138,38 +182,40 @@ impl Ahead {
         state.begun.remove(place).map(|(_, beginning)| beginning)
     }
 
-    /// Begins the next files, one of which is opened now. `unsure`: they may not be wanted when their turn comes;
+    /// Begins the next files with `begin`, while one is opened. `unsure`: they may not be wanted when their turn comes;
     /// `skipped`: nothing of a file is read.
-    pub(super) fn begin_next(
+    pub(super) fn begin_next<B>(
         &self,
-        scan: &Arc<Scan>,
-        shared: &Shared,
+        scan: &Scan,
         unsure: bool,
         skipped: impl Fn(&Arc<Task>) -> bool,
-    ) {
+        begin: impl Fn(Arc<Piece>, Arc<Hold>) -> B,
+    ) where
+        B: Future<Output = Result<Begun>> + Send + 'static,
+    {
         let mut state = self.state.lock();
         state.opened += 1;
         let most = if unsure { self.most.min(state.opened.saturating_sub(UNTIL_KNOWN)) } else { self.most };
         while !state.stopped && state.begun.len() < most {
             let at = state.seen;
-            let Some(task) = self.files.get(at).map(|piece| &piece.task) else { return };
-            let wanted = !is_local(&task.object) && !scan.footers.holds(&task.object) && !skipped(task);
-            if wanted {
-                let Some(reserved) = self.reserve(&state, scan, first_request(task.object.size)) else { return };
-                let (scan, shared, task) = (Arc::clone(scan), Arc::clone(shared), Arc::clone(task));
-                let reading = SpawnedTask::spawn(async move { begin(&scan, &task, &shared).await });
-                state.begun.push_back((at, Beginning { reading, reserved }));
+            let Some(piece) = self.files.get(at) else { return };
+            let object = &piece.task.object;
+            if !is_local(object) && !skipped(&piece.task) {
+                let first = if scan.footers.holds(object) { 0 } else { first_request(object.size) };
+                let Some(hold) = self.hold(scan, first) else { return };
+                let reading = SpawnedTask::spawn(begin(Arc::clone(piece), Arc::clone(&hold)));
+                state.begun.push_back((at, Beginning { reading, hold }));
             }
             state.seen += 1;
         }
     }
 
-    /// Memory for `bytes` more, if there is room.
-    fn reserve(&self, state: &State, scan: &Scan, bytes: u64) -> Option<MemoryReservation> {
-        let bytes = usize::try_from(bytes).ok()?;
-        let held: usize = state.begun.iter().map(|(_, beginning)| beginning.reserved.size()).sum();
+    /// Room for `bytes`, if there is.
+    fn hold(&self, scan: &Scan, bytes: u64) -> Option<Arc<Hold>> {
         let reserved = scan.room.reservation.new_empty();
-        (held.saturating_add(bytes) <= self.bytes && reserved.try_grow(bytes).is_ok()).then_some(reserved)
+        let (room, all) = (Arc::clone(&self.room), self.all);
+        let hold = Hold { reserved, room, all, taken: Mutex::default(), turn: Notify::new() };
+        hold.take_now(bytes).then(|| Arc::new(hold))
     }
 
     /// Stops what was begun, and begins nothing more.

@@ -8,6 +8,7 @@ mod absent;
 mod adapt;
 mod ahead;
 mod columns;
+mod decoding;
 mod deletes;
 mod filter;
 mod first;

@@ -8,43 +8,32 @@
 //! ```
 
 use std::future::ready;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::{Field, Schema as ArrowSchema, SchemaRef};
+use arrow::datatypes::{Schema as ArrowSchema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileOpenFuture, FileOpener};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::reassign_expr_columns;
-use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
-use futures::stream::{BoxStream, Stream, StreamExt, TryStreamExt, empty, iter, once};
-use parking_lot::Mutex;
-use parquet::arrow::ParquetRecordBatchStreamBuilder;
-use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
+use futures::future::try_join;
+use futures::stream::{BoxStream, StreamExt, TryStreamExt, empty, iter, once};
 
-use super::absent::{constant, nested_constants};
-use super::ahead::{Ahead, Begun, begin};
-use super::columns::{Layout, Reshape};
-use super::deletes::{Live, Removal, Removing, numbered};
-use super::filter::{Conjunct, RowTest, holds_throughout, truth};
-use super::footer::Footer;
-use super::guarded::Guarded;
+use super::ahead::{Ahead, Begun, Hold};
+use super::decoding::Decoder;
+use super::filter::{Conjunct, holds_throughout};
 use super::moving::{Moving, excludes};
 use super::prune::{FileFacts, Selection};
-use super::reader::{DecoderInput, FileIo};
-use super::report::{FileTally, Scan, Shared};
-use super::selected::{overall, root_bytes};
+use super::reader::FileIo;
+use super::report::{Scan, Shared};
 use crate::error::{Code, Error, Result};
-use crate::observe::{Reason, Tally};
+use crate::observe::Tally;
 use crate::predicate::Predicate;
-use crate::scan::{DeleteKind, MetadataColumn, Piece, Task};
+use crate::scan::{Piece, Task};
 
-type Batches = BoxStream<'static, DataFusionResult<RecordBatch>>;
+pub(super) type Batches = BoxStream<'static, DataFusionResult<RecordBatch>>;
 
 /// What every file of one run of one partition needs.
 pub(super) struct Reading {
@@ -116,26 +105,85 @@ impl Reading {
         }
         let unsure = self.limit.is_some() || !self.moving.settled();
         let skipped = |task: &Arc<Task>| self.countable(task).is_some() || excludes(&moved, task, view);
-        self.ahead.begin_next(&self.scan, &self.shared, unsure, skipped);
-        let Begun { footer, removal, io } = match begun {
+        let begin = |piece, hold| Arc::clone(&self).begin_ahead(piece, hold);
+        self.ahead.begin_next(&self.scan, unsure, skipped, begin);
+        self.shared.lock().opened(task);
+        let mut begun = match begun {
             Some(begun) => begun.join().await?,
-            None => begin(&self.scan, task, &self.shared).await.map_err(external)?,
+            None => self.begin(task).await.map_err(external)?,
         };
+        begun.io.turn();
+        let mut groups = Tally::default();
+        let decoder = self.decoder(&piece, &mut begun, &moved, &mut groups).await;
+        self.shared.lock().ledger.row_groups.merge(&groups);
+        match decoder? {
+            Some(decoder) => {
+                let batches = decoder.batches(begun.io, &self)?;
+                Ok(self.until_excluded(batches, generation, piece))
+            }
+            None => Ok(empty().boxed()),
+        }
+    }
+
+    /// Reads the footer of a file, and its deletes meanwhile.
+    async fn begin(&self, task: &Arc<Task>) -> Result<Begun> {
+        let Scan { footers, deletes, .. } = self.scan.as_ref();
+        let mut io = FileIo::new(Arc::clone(&task.object), Arc::clone(&self.shared));
+        if let Some(footer) = footers.known(&task.object, &mut io) {
+            return Ok(Begun { footer, removal: None, io });
+        }
+        self.shared.lock().opened(task);
+        let footer = footers.load(&task.object, &mut io);
+        let (footer, removal) = try_join(footer, deletes.of(task, footers, &self.shared)).await?;
+        Ok(Begun { footer, removal: Some(removal), io })
+    }
+
+    /// The same before the file's turn, and the bytes that decoding begins with, where there is room for them.
+    async fn begin_ahead(self: Arc<Self>, piece: Arc<Piece>, hold: Arc<Hold>) -> Result<Begun> {
+        let view = &self.scan.view;
+        let mut begun = self.begin(&piece.task).await?;
+        let moved = self.moving.now(view);
+        if begun.io.is_whole() || excludes(&moved, &piece.task, view) {
+            return Ok(begun);
+        }
+        begun.io.keep(&hold);
+        // Which row groups are left, and whether the file can be decoded, is told in its turn.
+        let decoder = self.decoder(&piece, &mut begun, &moved, &mut Tally::default()).await;
+        if let Ok(Some(ranges)) = decoder.map(|decoder| decoder.and_then(|decoder| decoder.first_ranges().ok()))
+            && hold.take(begun.io.would_keep(&ranges)).await
+        {
+            begun.io.fetch(&ranges).await?;
+        }
+        Ok(begun)
+    }
+
+    /// How the rows of a file that may match are decoded; `None` where there are none.
+    async fn decoder(
+        &self,
+        piece: &Piece,
+        begun: &mut Begun,
+        moved: &[Predicate],
+        groups: &mut Tally,
+    ) -> DataFusionResult<Option<Decoder>> {
+        let task = &piece.task;
         let open = self.open_conditions(task).collect();
-        let (selection, open) = self.select(&piece, &footer, &io, &moved, open).await.map_err(external)?;
+        let (selection, open) = self.select(piece, begun, moved, open, groups).await.map_err(external)?;
         if selection.is_empty() {
-            return Ok(empty().boxed());
+            return Ok(None);
         }
-        let removal = match removal {
+        let removal = match &mut begun.removal {
             Some(removal) => removal,
-            None => self.scan.deletes.of(task, &self.scan.footers, &self.shared).await.map_err(external)?,
+            none => {
+                self.shared.lock().opened(task);
+                let removal = self.scan.deletes.of(task, &self.scan.footers, &self.shared).await;
+                none.insert(removal.map_err(external)?)
+            }
         };
-        let live = removal.select(selection, &footer, &mut self.shared.lock().ledger.row_groups);
+        let live = removal.select(selection, &begun.footer, groups);
         if live.selection.is_empty() {
-            return Ok(empty().boxed());
+            return Ok(None);
         }
-        let batches = self.decode(task, footer, io, (live, removal), open)?;
-        Ok(self.until_excluded(batches, generation, piece))
+        Decoder::new(self, task, (&begun.footer, &begun.io), (live, removal), open).map(Some)
     }
 
     /// The conditions that planning has not proven of every row of a file.
@@ -184,10 +232,10 @@ impl Reading {
     async fn select<'c>(
         &self,
         piece: &Piece,
-        footer: &Footer,
-        io: &FileIo,
+        begun: &Begun,
         moved: &[Predicate],
         mut open: Vec<&'c Conjunct>,
+        tally: &mut Tally,
     ) -> Result<(Selection, Vec<&'c Conjunct>)> {
         let view = &self.scan.view;
         let known = self.prune.iter().chain(moved);
@@ -195,183 +243,17 @@ impl Reading {
             known.filter(|predicate| !holds_throughout(predicate, &piece.task, view)).collect();
         let claimed = open.iter().flat_map(|conjunct| [&conjunct.claim.predicate, &conjunct.claim.proof]);
         let asked = prune.iter().copied().chain(claimed);
-        let facts = FileFacts::new(footer, &piece.task, &view.schema, asked);
-        let mut tally = Tally::default();
-        let groups = facts.keep_groups(piece.range.as_ref(), &prune, &mut tally);
-        let groups = facts.keep_by_blooms(groups, &prune, &self.scan.footers, io, &mut tally).await?;
-        let selection = facts.select_rows(groups, &prune, &mut tally);
-        self.shared.lock().ledger.row_groups.merge(&tally);
+        let facts = FileFacts::new(&begun.footer, &piece.task, &view.schema, asked);
+        let groups = facts.keep_groups(piece.range.as_ref(), &prune, tally);
+        let groups = facts.keep_by_blooms(groups, &prune, &self.scan.footers, &begun.io, tally).await?;
+        let selection = facts.select_rows(groups, &prune, tally);
         open.retain(|conjunct| !conjunct.proven_by_groups(&facts, &selection));
         Ok((selection, open))
     }
 
-    /// Decodes the selected rows, drops deleted ones and tests the others for the conditions in `open`.
-    fn decode(
-        &self,
-        task: &Arc<Task>,
-        footer: Arc<Footer>,
-        io: FileIo,
-        (live, removal): (Live, Removal),
-        open: Vec<&Conjunct>,
-    ) -> DataFusionResult<Batches> {
-        let compares_keys = task.delete_files().any(|file| matches!(file.kind, DeleteKind::Equality { .. }));
-        let (table, schema) = match compares_keys {
-            false => (&self.scan.view.arrow, &self.scan.view.schema),
-            true => (&self.scan.deletes.keys.table, &self.scan.deletes.keys.schema),
-        };
-        let nested = nested_constants(task, table, schema).map_err(external)?;
-        let layout = footer.layout(table, nested.is_empty(), || Layout::new(&footer, table, schema, &nested));
-        let layout = layout.map_err(|e| external(e.with("file", &task.object.location)))?;
-        let absent = |field: &Field| constant(field, task, schema);
-        let of_file = |e: Error| external(e.with("file", &task.object.location));
-        let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(of_file);
-
-        let selection = live.rows.as_ref().unwrap_or(&live.selection);
-        let conditions = open.into_iter().chain(self.moving.tests()).collect();
-        let (early, late) = self.split(conditions, &layout, &footer, selection, io.gap());
-        let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
-        let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
-        let columns = self.columns_with(&late, removal.columns().into_iter());
-        let removing = removal.after_decoding(&columns, live.by_number).map_err(external)?;
-        let output = reshape(&columns)?;
-        let residual = residual(&late, &output.schema)?;
-        let projector = self.projector(&output.schema)?;
-
-        let touched = Arc::new(Mutex::new(Vec::new()));
-        let leaves = output.leaves.iter().chain(tests.iter().flat_map(RowTest::leaves)).copied().collect();
-        let input =
-            DecoderInput { io: io.clone(), metadata: Arc::clone(&footer.metadata), touched: Arc::clone(&touched) };
-        let by_position = output.numbered() || removing.as_ref().is_some_and(|removing| removing.numbered());
-        if by_position && !live.by_number && !numbered(&footer) {
-            return Err(external(io.corrupt("the file does not count its row groups, so that rows have no position")));
-        }
-        let reader = if by_position { layout.numbered() } else { Ok(layout.reader.clone()) };
-        let reader = reader.map_err(|e| external(io.parquet(e)))?;
-        let mut builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, reader)
-            .with_batch_size(self.batch_size)
-            .with_projection(output.mask.clone())
-            .with_row_groups(selection.iter().map(|(group, _)| *group).collect());
-        if let Some(rows) = overall(selection, &footer) {
-            builder = builder.with_row_selection(rows);
-        }
-        if !tests.is_empty() {
-            let tests = tests.into_iter().map(|test| Box::new(test) as Box<dyn ArrowPredicate>);
-            builder = builder.with_row_filter(RowFilter::new(tests.collect()));
-        }
-        let limit = self.limit.filter(|_| residual.is_none() && removing.is_none());
-        if let Some(limit) = limit {
-            builder = builder.with_limit(limit);
-        }
-        let batches = Guarded::new(builder.build().map_err(|e| external(io.parquet(e)))?);
-        let tally = FileTally::new(Arc::clone(&self.shared), Arc::clone(&footer.metadata), live, leaves, touched);
-        Ok(Decoding { batches, io, output, removing, residual, projector, limit, tally }.boxed())
-    }
-
-    /// Which conditions are tested while decoding (in order), and which afterwards. Decoding a condition's columns ahead
-    /// costs a request for each row group; it pays where what it can spare is worth that, and at least as large as those
-    /// columns.
-    fn split<'c>(
-        &self,
-        open: Vec<&'c Conjunct>,
-        layout: &Layout,
-        footer: &Footer,
-        selection: &Selection,
-        request: u64,
-    ) -> (Vec<&'c Conjunct>, Vec<&'c Conjunct>) {
-        let table = &self.scan.view.arrow;
-        let enough = request.saturating_mul(selection.len() as u64);
-        let stored = |columns: &mut dyn Iterator<Item = usize>| -> u64 {
-            columns.filter_map(|at| layout.root(at)).map(|root| root_bytes(footer, selection, root)).sum()
-        };
-        let (mut early, mut late) = (Vec::new(), Vec::new());
-        for conjunct in open {
-            let own = stored(&mut conjunct.columns.iter().copied());
-            let spared = stored(&mut self.wanted.iter().copied().filter(|at| !conjunct.columns.contains(at)));
-            let in_file = conjunct.columns.iter().any(|at| layout.root(*at).is_some());
-            let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
-            // Rows are numbered once they are decoded.
-            let by_row = |at: &usize| MetadataColumn::of(table.field(*at)).is_some_and(MetadataColumn::by_row);
-            let early_enough = in_file && flat && !conjunct.columns.iter().any(by_row);
-            match early_enough && spared >= own.max(enough) {
-                true => early.push((!conjunct.is_lookup(), own, conjunct)),
-                false if conjunct.optional => {}
-                false => late.push(conjunct),
-            }
-        }
-        early.sort_by_key(|(not_lookup, bytes, _)| (*not_lookup, *bytes));
-        (early.into_iter().map(|(_, _, conjunct)| conjunct).collect(), late)
-    }
-
-    /// The projection's columns, those of conditions that are tested after decoding, and the `keys` of deletes.
-    fn columns_with(&self, late: &[&Conjunct], keys: impl Iterator<Item = usize>) -> Vec<usize> {
-        let mut columns = self.wanted.clone();
-        columns.extend(keys);
-        columns.extend(late.iter().flat_map(|conjunct| &conjunct.columns));
-        columns.sort_unstable();
-        columns.dedup();
-        columns
-    }
-
-    fn projector(&self, input: &SchemaRef) -> DataFusionResult<Projector> {
+    pub(super) fn projector(&self, input: &SchemaRef) -> DataFusionResult<Projector> {
         let rebased = self.projection.clone().try_map_exprs(|expr| reassign_expr_columns(expr, input))?;
         rebased.make_projector(input)
-    }
-}
-
-/// The conjunction of conditions, over batches of `schema`.
-fn residual(late: &[&Conjunct], schema: &SchemaRef) -> DataFusionResult<Option<Arc<dyn PhysicalExpr>>> {
-    let rebased = late.iter().map(|conjunct| reassign_expr_columns(Arc::clone(&conjunct.expr), schema));
-    Ok(conjunction_opt(rebased.collect::<DataFusionResult<Vec<_>>>()?))
-}
-
-/// The batches of one piece of a file.
-struct Decoding {
-    batches: Guarded,
-    io: FileIo,
-    output: Reshape,
-    removing: Option<Removing>,
-    residual: Option<Arc<dyn PhysicalExpr>>,
-    projector: Projector,
-    limit: Option<usize>,
-    tally: FileTally,
-}
-
-impl Decoding {
-    fn finish(&mut self, decoded: &RecordBatch) -> DataFusionResult<RecordBatch> {
-        let mut batch = self.output.apply(decoded)?;
-        if let Some(removing) = &self.removing {
-            batch = removing.apply(batch, decoded.columns().last())?;
-            self.tally.deleted += (decoded.num_rows() - batch.num_rows()) as u64;
-        }
-        if let Some(residual) = &self.residual {
-            batch = filter_record_batch(&batch, &truth(residual, &batch)?)?;
-        }
-        self.projector.project_batch(&batch)
-    }
-}
-
-impl Stream for Decoding {
-    type Item = DataFusionResult<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        loop {
-            match std::task::ready!(self.batches.poll_next_unpin(context)) {
-                Some(Ok(batch)) => match self.finish(&batch) {
-                    Ok(batch) if batch.num_rows() == 0 => {}
-                    Ok(batch) => {
-                        self.tally.rows_out += batch.num_rows() as u64;
-                        return Poll::Ready(Some(Ok(batch)));
-                    }
-                    Err(error) => return Poll::Ready(Some(Err(error))),
-                },
-                Some(Err(error)) => return Poll::Ready(Some(Err(external(self.io.parquet(error))))),
-                None => {
-                    let enough = self.limit.is_some_and(|limit| self.tally.rows_out >= limit as u64);
-                    self.tally.settle(if enough { Reason::Limit } else { Reason::Filter });
-                    return Poll::Ready(None);
-                }
-            }
-        }
     }
 }
 

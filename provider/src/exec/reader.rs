@@ -4,6 +4,7 @@
 //!   asked for   ▓▓  ▓▓▓     ▓        ▓▓▓▓
 //!   requests    ───────     ─        ────     neighbours share a request
 //!   tail                              ▓▓▓▓▓▓  was read with the footer: costs nothing
+//!   kept        ▓▓▓▓▓▓▓                       was read before the file's turn: costs nothing
 //! ```
 //!
 //! A request is one call of the store. A local file is read with one call for all ranges; a remote object is asked for each
@@ -26,6 +27,7 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
+use super::ahead::Hold;
 use super::report::Shared;
 use crate::error::{Code, Error, Result};
 use crate::scan::Object;
@@ -38,7 +40,7 @@ const LOCAL_GAP: u64 = 16 << 10;
 /// Requests to a remote object at the same time.
 const AT_ONCE: usize = 10;
 
-/// The end of a file (or all of it), kept from the request that read the footer.
+/// The end of a file (or all of it), kept from the request that read the footer; another part, kept from another request.
 #[derive(Clone, Debug)]
 pub(super) struct Tail {
     pub(super) start: u64,
@@ -58,6 +60,13 @@ pub(super) fn is_local(object: &Object) -> bool {
     object.located.url.as_str().starts_with("file:")
 }
 
+/// What was read of a file before its turn, and nothing has used yet.
+#[derive(Debug, Default)]
+struct Kept {
+    parts: Vec<Tail>,
+    hold: Option<Arc<Hold>>,
+}
+
 /// One file: every byte of it that is read, is read here and counted.
 #[derive(Clone, Debug)]
 pub(super) struct FileIo {
@@ -67,11 +76,27 @@ pub(super) struct FileIo {
     size: u64,
     shared: Shared,
     tail: Option<Tail>,
+    /// Shared by all clones.
+    kept: Arc<Mutex<Kept>>,
+    /// The file's turn has not come.
+    ahead: bool,
 }
 
 impl FileIo {
     pub(super) fn new(object: Arc<Object>, shared: Shared) -> Self {
-        FileIo { size: object.size, local: is_local(&object), object, shared, tail: None }
+        let local = is_local(&object);
+        FileIo { size: object.size, local, object, shared, tail: None, kept: Arc::default(), ahead: false }
+    }
+
+    /// Keeps what is fetched from now on, and the memory for it, until it is used in the file's turn.
+    pub(super) fn keep(&mut self, hold: &Arc<Hold>) {
+        self.ahead = true;
+        self.kept.lock().hold = Some(Arc::clone(hold));
+    }
+
+    /// The file's turn has come: keeps no more.
+    pub(super) fn turn(&mut self) {
+        self.ahead = false;
     }
 
     pub(super) fn keep_tail(&mut self, tail: Option<Tail>) {
@@ -95,18 +120,40 @@ impl FileIo {
         if self.local { LOCAL_GAP } else { REMOTE_GAP }
     }
 
+    /// Whether all of the file came with its footer.
+    pub(super) fn is_whole(&self) -> bool {
+        self.tail.as_ref().is_some_and(|tail| tail.start == 0)
+    }
+
+    /// Bytes that were kept, or would be if `ranges` were fetched.
+    pub(super) fn would_keep(&self, ranges: &[Range<u64>]) -> u64 {
+        let missing: Vec<_> = ranges.iter().filter(|range| self.at_hand(range).is_none()).cloned().collect();
+        let requests = coalesce(&missing, self.gap()).into_iter().map(|range| range.end.saturating_sub(range.start));
+        let kept = self.kept.lock().parts.iter().map(|part| part.bytes.len() as u64).sum::<u64>();
+        requests.fold(kept, u64::saturating_add)
+    }
+
+    /// Forgets what was kept.
+    fn forget(&self) {
+        *self.kept.lock() = Kept::default();
+    }
+
+    fn at_hand(&self, range: &Range<u64>) -> Option<Bytes> {
+        let tail = self.tail.as_ref().and_then(|tail| tail.slice(range));
+        tail.or_else(|| self.kept.lock().parts.iter().find_map(|part| part.slice(range)))
+    }
+
     /// The bytes of each range, in order: of a sound file they lie inside of it.
     pub(super) async fn fetch(&self, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
         if ranges.iter().any(|range| range.start > range.end) {
             return Err(self.corrupt("the file's metadata has a part that ends before it begins"));
         }
-        let kept: Vec<Option<Bytes>> =
-            ranges.iter().map(|range| self.tail.as_ref().and_then(|tail| tail.slice(range))).collect();
+        let at_hand: Vec<Option<Bytes>> = ranges.iter().map(|range| self.at_hand(range)).collect();
         let missing: Vec<Range<u64>> =
-            ranges.iter().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(range, _)| range.clone()).collect();
+            ranges.iter().zip(&at_hand).filter(|(_, bytes)| bytes.is_none()).map(|(range, _)| range.clone()).collect();
         let mut fetched = self.request(&missing).await?.into_iter();
         let mut all = Vec::with_capacity(ranges.len());
-        for bytes in kept {
+        for bytes in at_hand {
             all.push(match bytes {
                 Some(bytes) => bytes,
                 None => fetched.next().ok_or_else(|| Error::new(Code::Internal, "a range was not fetched"))?,
@@ -139,6 +186,13 @@ impl FileIo {
             Ok(answers) => answers,
             Err(e) => return Err(self.failed(e).await),
         };
+        if self.ahead {
+            let parts = requests.iter().zip(&answers);
+            self.kept
+                .lock()
+                .parts
+                .extend(parts.map(|(range, bytes)| Tail { start: range.start, bytes: bytes.clone() }));
+        }
         ranges.iter().map(|range| self.pick(range, &requests, &answers)).collect()
     }
 
@@ -230,6 +284,8 @@ impl AsyncFileReader for DecoderInput {
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, parquet::errors::Result<Vec<Bytes>>> {
         async move {
             let bytes = self.io.fetch(&ranges).await.map_err(|e| ParquetError::External(Box::new(e)))?;
+            // What was begun ahead is what is asked for first.
+            self.io.forget();
             self.touched.lock().extend(ranges);
             Ok(bytes)
         }

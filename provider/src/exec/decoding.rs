@@ -1,0 +1,249 @@
+//! How are the selected rows of a file decoded, and what becomes of them then?
+//!
+//! ```text
+//!   selection ─▶ row tests ─▶ adapt ─▶ equality deletes ─▶ residual ─▶ project
+//!                1..2 requests a row group
+//! ```
+//!
+//! All of it is settled before anything is read. So it is known, too, which bytes decoding begins with: a file that is begun
+//! ahead has them fetched before its turn.
+
+use std::mem::take;
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Field, SchemaRef};
+use datafusion::error::Result as DataFusionResult;
+use datafusion::physical_expr::projection::Projector;
+use datafusion::physical_expr::utils::reassign_expr_columns;
+use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
+use futures::stream::{Stream, StreamExt};
+use parking_lot::Mutex;
+use parquet::DecodeResult;
+use parquet::arrow::ParquetRecordBatchStreamBuilder;
+use parquet::arrow::arrow_reader::{ArrowPredicate, ArrowReaderBuilder, ArrowReaderMetadata, RowFilter};
+use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
+
+use super::absent::{constant, nested_constants};
+use super::columns::{Layout, Reshape};
+use super::deletes::{Live, Removal, Removing, numbered};
+use super::filter::{Conjunct, RowTest, truth};
+use super::footer::Footer;
+use super::guarded::{Guarded, guarded};
+use super::opener::{Batches, Reading, external};
+use super::prune::Selection;
+use super::reader::{DecoderInput, FileIo};
+use super::report::FileTally;
+use super::selected::{overall, root_bytes};
+use crate::error::Error;
+use crate::observe::Reason;
+use crate::scan::{DeleteKind, MetadataColumn, Task};
+
+/// How one piece of a file is decoded.
+pub(super) struct Decoder {
+    footer: Arc<Footer>,
+    reader: ArrowReaderMetadata,
+    live: Live,
+    output: Reshape,
+    /// In the order in which they are made, while decoding.
+    tests: Vec<RowTest>,
+    removing: Option<Removing>,
+    residual: Option<Arc<dyn PhysicalExpr>>,
+    projector: Projector,
+    batch_size: usize,
+    limit: Option<usize>,
+}
+
+impl Decoder {
+    /// Decodes the selected rows, drops deleted ones and tests the others for the conditions in `open`.
+    pub(super) fn new(
+        reading: &Reading,
+        task: &Arc<Task>,
+        (footer, io): (&Arc<Footer>, &FileIo),
+        (live, removal): (Live, &Removal),
+        open: Vec<&Conjunct>,
+    ) -> DataFusionResult<Self> {
+        let compares_keys = task.delete_files().any(|file| matches!(file.kind, DeleteKind::Equality { .. }));
+        let (table, schema) = match compares_keys {
+            false => (&reading.scan.view.arrow, &reading.scan.view.schema),
+            true => (&reading.scan.deletes.keys.table, &reading.scan.deletes.keys.schema),
+        };
+        let nested = nested_constants(task, table, schema).map_err(external)?;
+        let layout = footer.layout(table, nested.is_empty(), || Layout::new(footer, table, schema, &nested));
+        let layout = layout.map_err(|e| external(e.with("file", &task.object.location)))?;
+        let absent = |field: &Field| constant(field, task, schema);
+        let of_file = |e: Error| external(e.with("file", &task.object.location));
+        let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(of_file);
+
+        let selection = live.rows.as_ref().unwrap_or(&live.selection);
+        let conditions = open.into_iter().chain(reading.moving.tests()).collect();
+        let (early, late) = split(reading, conditions, &layout, (footer, selection), io.gap());
+        let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
+        let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
+        let columns = columns_with(&reading.wanted, &late, removal.columns().into_iter());
+        let removing = removal.after_decoding(&columns, live.by_number).map_err(external)?;
+        let output = reshape(&columns)?;
+        let residual = residual(&late, &output.schema)?;
+        let projector = reading.projector(&output.schema)?;
+
+        let by_position = output.numbered() || removing.as_ref().is_some_and(|removing| removing.numbered());
+        if by_position && !live.by_number && !numbered(footer) {
+            return Err(external(io.corrupt("the file does not count its row groups, so that rows have no position")));
+        }
+        let reader = if by_position { layout.numbered() } else { Ok(layout.reader.clone()) };
+        let reader = reader.map_err(|e| external(io.parquet(e)))?;
+        let limit = reading.limit.filter(|_| residual.is_none() && removing.is_none());
+        let (footer, batch_size) = (Arc::clone(footer), reading.batch_size);
+        Ok(Decoder { footer, reader, live, output, tests, removing, residual, projector, batch_size, limit })
+    }
+
+    /// The bytes that are asked for first: of the first row group, those that rows are tested by, or else all that are read.
+    pub(super) fn first_ranges(mut self) -> parquet::errors::Result<Vec<Range<u64>>> {
+        guarded(|| {
+            let builder = ParquetPushDecoderBuilder::new_with_metadata(self.reader.clone());
+            match self.configure(builder).build()?.try_decode()? {
+                DecodeResult::NeedsData(ranges) => Ok(ranges),
+                DecodeResult::Data(_) | DecodeResult::Finished => Ok(Vec::new()),
+            }
+        })
+    }
+
+    /// Decodes what it reads by `io`.
+    pub(super) fn batches(mut self, io: FileIo, reading: &Reading) -> DataFusionResult<Batches> {
+        let touched = Arc::new(Mutex::new(Vec::new()));
+        let leaves = self.output.leaves.iter().chain(self.tests.iter().flat_map(RowTest::leaves)).copied().collect();
+        let metadata = Arc::clone(&self.footer.metadata);
+        let input = DecoderInput { io: io.clone(), metadata: Arc::clone(&metadata), touched: Arc::clone(&touched) };
+        let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, self.reader.clone());
+        let builder = self.configure(builder);
+        let batches = Guarded::new(builder.build().map_err(|e| external(io.parquet(e)))?);
+        let tally = FileTally::new(Arc::clone(&reading.shared), metadata, self.live, leaves, touched);
+        let Decoder { output, removing, residual, projector, limit, .. } = self;
+        Ok(Decoding { batches, io, output, removing, residual, projector, limit, tally }.boxed())
+    }
+
+    /// Tells a reader what is decoded, and tested.
+    fn configure<T>(&mut self, builder: ArrowReaderBuilder<T>) -> ArrowReaderBuilder<T> {
+        let selection = self.live.rows.as_ref().unwrap_or(&self.live.selection);
+        let mut builder = builder
+            .with_batch_size(self.batch_size)
+            .with_projection(self.output.mask.clone())
+            .with_row_groups(selection.iter().map(|(group, _)| *group).collect());
+        if let Some(rows) = overall(selection, &self.footer) {
+            builder = builder.with_row_selection(rows);
+        }
+        if !self.tests.is_empty() {
+            let tests = take(&mut self.tests).into_iter().map(|test| Box::new(test) as Box<dyn ArrowPredicate>);
+            builder = builder.with_row_filter(RowFilter::new(tests.collect()));
+        }
+        match self.limit {
+            Some(limit) => builder.with_limit(limit),
+            None => builder,
+        }
+    }
+}
+
+/// Which conditions are tested while decoding (in order), and which afterwards. Decoding a condition's columns ahead
+/// costs a request for each row group; it pays where what it can spare is worth that, and at least as large as those
+/// columns.
+fn split<'c>(
+    reading: &Reading,
+    open: Vec<&'c Conjunct>,
+    layout: &Layout,
+    (footer, selection): (&Footer, &Selection),
+    request: u64,
+) -> (Vec<&'c Conjunct>, Vec<&'c Conjunct>) {
+    let table = &reading.scan.view.arrow;
+    let enough = request.saturating_mul(selection.len() as u64);
+    let stored = |columns: &mut dyn Iterator<Item = usize>| -> u64 {
+        columns.filter_map(|at| layout.root(at)).map(|root| root_bytes(footer, selection, root)).sum()
+    };
+    let (mut early, mut late) = (Vec::new(), Vec::new());
+    for conjunct in open {
+        let own = stored(&mut conjunct.columns.iter().copied());
+        let spared = stored(&mut reading.wanted.iter().copied().filter(|at| !conjunct.columns.contains(at)));
+        let in_file = conjunct.columns.iter().any(|at| layout.root(*at).is_some());
+        let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
+        // Rows are numbered once they are decoded.
+        let by_row = |at: &usize| MetadataColumn::of(table.field(*at)).is_some_and(MetadataColumn::by_row);
+        let early_enough = in_file && flat && !conjunct.columns.iter().any(by_row);
+        match early_enough && spared >= own.max(enough) {
+            true => early.push((!conjunct.is_lookup(), own, conjunct)),
+            false if conjunct.optional => {}
+            false => late.push(conjunct),
+        }
+    }
+    early.sort_by_key(|(not_lookup, bytes, _)| (*not_lookup, *bytes));
+    (early.into_iter().map(|(_, _, conjunct)| conjunct).collect(), late)
+}
+
+/// The `wanted` columns, those of conditions that are tested after decoding, and the `keys` of deletes.
+fn columns_with(wanted: &[usize], late: &[&Conjunct], keys: impl Iterator<Item = usize>) -> Vec<usize> {
+    let mut columns = wanted.to_vec();
+    columns.extend(keys);
+    columns.extend(late.iter().flat_map(|conjunct| &conjunct.columns));
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// The conjunction of conditions, over batches of `schema`.
+fn residual(late: &[&Conjunct], schema: &SchemaRef) -> DataFusionResult<Option<Arc<dyn PhysicalExpr>>> {
+    let rebased = late.iter().map(|conjunct| reassign_expr_columns(Arc::clone(&conjunct.expr), schema));
+    Ok(conjunction_opt(rebased.collect::<DataFusionResult<Vec<_>>>()?))
+}
+
+/// The batches of one piece of a file.
+struct Decoding {
+    batches: Guarded,
+    io: FileIo,
+    output: Reshape,
+    removing: Option<Removing>,
+    residual: Option<Arc<dyn PhysicalExpr>>,
+    projector: Projector,
+    limit: Option<usize>,
+    tally: FileTally,
+}
+
+impl Decoding {
+    fn finish(&mut self, decoded: &RecordBatch) -> DataFusionResult<RecordBatch> {
+        let mut batch = self.output.apply(decoded)?;
+        if let Some(removing) = &self.removing {
+            batch = removing.apply(batch, decoded.columns().last())?;
+            self.tally.deleted += (decoded.num_rows() - batch.num_rows()) as u64;
+        }
+        if let Some(residual) = &self.residual {
+            batch = filter_record_batch(&batch, &truth(residual, &batch)?)?;
+        }
+        self.projector.project_batch(&batch)
+    }
+}
+
+impl Stream for Decoding {
+    type Item = DataFusionResult<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            match std::task::ready!(self.batches.poll_next_unpin(context)) {
+                Some(Ok(batch)) => match self.finish(&batch) {
+                    Ok(batch) if batch.num_rows() == 0 => {}
+                    Ok(batch) => {
+                        self.tally.rows_out += batch.num_rows() as u64;
+                        return Poll::Ready(Some(Ok(batch)));
+                    }
+                    Err(error) => return Poll::Ready(Some(Err(error))),
+                },
+                Some(Err(error)) => return Poll::Ready(Some(Err(external(self.io.parquet(error))))),
+                None => {
+                    let enough = self.limit.is_some_and(|limit| self.tally.rows_out >= limit as u64);
+                    self.tally.settle(if enough { Reason::Limit } else { Reason::Filter });
+                    return Poll::Ready(None);
+                }
+            }
+        }
+    }
+}
