@@ -11,8 +11,8 @@
 //! there at once; not files that are excluded or counted. Where the files that follow may turn out not to be wanted, because
 //! of a `LIMIT` or a filter that still moves, no more are begun than have been opened.
 //!
-//! What a file holds until its turn takes *room*: the session's memory, a share of it at most. Who finds no room for the
-//! bytes to decode waits, in the order of the files, until another file's turn has come, or its own.
+//! What a file holds until then takes room ([`super::room`]): a file for whose footer there is none is not begun, and one for
+//! whose first bytes there is none waits.
 // @spec P5
 
 use std::collections::VecDeque;
@@ -20,15 +20,14 @@ use std::sync::Arc;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use super::deletes::Removal;
 use super::footer::{Footer, first_request};
 use super::opener::external;
 use super::reader::{FileIo, is_local};
 use super::report::Scan;
+use super::room::{Hold, Share};
 use crate::error::Result;
 use crate::scan::{Piece, Task};
 
@@ -38,12 +37,6 @@ const OF_A_SCAN: usize = 16;
 const OF_A_PARTITION: usize = 2;
 /// Files opened before any is begun ahead, where the next ones may not be wanted: the first one or two tell.
 const UNTIL_KNOWN: usize = 2;
-/// The share of the session's memory limit that the scan's files begun ahead may hold.
-const SHARE: usize = 64;
-/// What they may hold where memory is not limited, in bytes.
-const UNLIMITED: usize = 256 << 20;
-/// Bytes of a permit.
-const UNIT: u64 = 1 << 10;
 
 /// What is read of a file before its rows are selected.
 pub(super) struct Begun {
@@ -55,68 +48,6 @@ pub(super) struct Begun {
     pub(super) io: FileIo,
 }
 
-/// The memory of a scan for files begun ahead.
-pub(super) struct Room {
-    reservation: MemoryReservation,
-    bytes: usize,
-}
-
-impl Room {
-    pub(super) fn new(table: &str, pool: &Arc<dyn MemoryPool>) -> Self {
-        let bytes = match pool.memory_limit() {
-            MemoryLimit::Finite(limit) => limit / SHARE,
-            MemoryLimit::Infinite | MemoryLimit::Unknown => UNLIMITED,
-        };
-        let consumer = MemoryConsumer::new(format!("files of {table} begun ahead"));
-        Room { reservation: consumer.register(pool), bytes }
-    }
-}
-
-/// What one file takes of its partition's room, until it is dropped.
-#[derive(Debug)]
-pub(super) struct Hold {
-    reserved: MemoryReservation,
-    /// The partition's room, in permits of [`UNIT`] bytes, of which there are `all`.
-    room: Arc<Semaphore>,
-    all: usize,
-    taken: Mutex<Vec<OwnedSemaphorePermit>>,
-    turn: Notify,
-}
-
-impl Hold {
-    /// Takes room for `bytes` more, if there is.
-    fn take_now(&self, bytes: u64) -> bool {
-        let permits = self.permits(bytes);
-        let permit = permits.and_then(|permits| Arc::clone(&self.room).try_acquire_many_owned(permits).ok());
-        permit.is_some_and(|permit| self.keep(permit, bytes))
-    }
-
-    /// Takes room for `bytes` more, or waits for it; false where there can't be, or once the file's turn has come.
-    pub(super) async fn take(&self, bytes: u64) -> bool {
-        let Some(permits) = self.permits(bytes) else { return false };
-        tokio::select! {
-            biased;
-            () = self.turn.notified() => false,
-            permit = Arc::clone(&self.room).acquire_many_owned(permits) => {
-                permit.is_ok_and(|permit| self.keep(permit, bytes))
-            }
-        }
-    }
-
-    fn permits(&self, bytes: u64) -> Option<u32> {
-        let permits = bytes.div_ceil(UNIT);
-        (permits <= self.all as u64).then(|| u32::try_from(permits).ok()).flatten()
-    }
-
-    fn keep(&self, permit: OwnedSemaphorePermit, bytes: u64) -> bool {
-        let reserved = usize::try_from(bytes).is_ok_and(|bytes| self.reserved.try_grow(bytes).is_ok());
-        if reserved {
-            self.taken.lock().push(permit);
-        }
-        reserved
-    }
-}
-
 /// A file being begun; dropping it stops that.
 pub(super) struct Beginning {
     reading: SpawnedTask<Result<Begun>>,
@@ -126,7 +57,7 @@ pub(super) struct Beginning {
 impl Beginning {
     /// What was read, or why it couldn't be. The file's turn has come.
     pub(super) async fn join(self) -> DataFusionResult<Begun> {
-        self.hold.turn.notify_one();
+        self.hold.turn();
         let begun = self.reading.join_unwind().await;
         begun.map_err(|e| DataFusionError::ExecutionJoin(Box::new(e)))?.map_err(external)
     }
@@ -137,9 +68,8 @@ pub(super) struct Ahead {
     files: Vec<Arc<Piece>>,
     /// Files begun ahead at most.
     most: usize,
-    /// For what they hold, in permits of [`UNIT`] bytes, of which there are `all`.
-    room: Arc<Semaphore>,
-    all: usize,
+    /// For what they hold.
+    room: Share,
     state: Mutex<State>,
 }
 
@@ -161,8 +91,7 @@ impl Ahead {
     pub(super) fn new(files: Vec<Arc<Piece>>, scan: &Scan, partitions: usize) -> Self {
         let partitions = partitions.max(1);
         let most = (OF_A_SCAN / partitions).max(OF_A_PARTITION);
-        let all = (scan.room.bytes / partitions / UNIT as usize).min(Semaphore::MAX_PERMITS);
-        Ahead { files, most, room: Arc::new(Semaphore::new(all)), all, state: Mutex::default() }
+        Ahead { files, most, room: scan.room.share(partitions), state: Mutex::default() }
     }
 
     /// The place of the next file, and the file.
@@ -202,20 +131,12 @@ impl Ahead {
             let object = &piece.task.object;
             if !is_local(object) && !skipped(&piece.task) {
                 let first = if scan.footers.holds(object) { 0 } else { first_request(object.size) };
-                let Some(hold) = self.hold(scan, first) else { return };
+                let Some(hold) = self.room.hold(first) else { return };
                 let reading = SpawnedTask::spawn(begin(Arc::clone(piece), Arc::clone(&hold)));
                 state.begun.push_back((at, Beginning { reading, hold }));
             }
             state.seen += 1;
         }
-    }
-
-    /// Room for `bytes`, if there is.
-    fn hold(&self, scan: &Scan, bytes: u64) -> Option<Arc<Hold>> {
-        let reserved = scan.room.reservation.new_empty();
-        let (room, all) = (Arc::clone(&self.room), self.all);
-        let hold = Hold { reserved, room, all, taken: Mutex::default(), turn: Notify::new() };
-        hold.take_now(bytes).then(|| Arc::new(hold))
     }
 
     /// Stops what was begun, and begins nothing more.

@@ -21,6 +21,7 @@ mod opener;
 mod prune;
 mod reader;
 mod report;
+mod room;
 mod selected;
 mod source;
 mod stored;
@@ -46,13 +47,13 @@ use crate::metadata::check_readable;
 use crate::scan::{self, Request, ScanReport, SortedBy, View};
 use crate::schema::field_id;
 
-use ahead::Room;
 use deletes::DeleteFiles;
 #[cfg(any(test, fuzzing))]
 pub(crate) use deletes::decode_vector;
 use footer::Footers;
 use names::Naming;
 use report::Scan;
+use room::Room;
 use source::{IcebergSource, file_groups};
 
 /// Plans a scan of `view` and returns the plan node that runs it: the whole of `TableProvider::scan`.

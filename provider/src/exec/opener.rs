@@ -21,13 +21,14 @@ use datafusion::physical_expr::utils::reassign_expr_columns;
 use futures::future::try_join;
 use futures::stream::{BoxStream, StreamExt, TryStreamExt, empty, iter, once};
 
-use super::ahead::{Ahead, Begun, Hold};
+use super::ahead::{Ahead, Begun};
 use super::decoding::Decoder;
 use super::filter::{Conjunct, holds_throughout};
 use super::moving::{Moving, excludes};
 use super::prune::{FileFacts, Selection};
 use super::reader::FileIo;
 use super::report::{Scan, Shared};
+use super::room::Hold;
 use crate::error::{Code, Error, Result};
 use crate::observe::Tally;
 use crate::predicate::Predicate;

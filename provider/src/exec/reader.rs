@@ -27,8 +27,8 @@ use parquet::arrow::async_reader::AsyncFileReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
 
-use super::ahead::Hold;
 use super::report::Shared;
+use super::room::Hold;
 use crate::error::{Code, Error, Result};
 use crate::scan::Object;
 use crate::storage::{self, Located};

@@ -15,10 +15,10 @@ use crate::observe::Reason;
 use crate::predicate::{Claim, Predicate};
 use crate::scan::{Gap, Ledger, Plan, ScanReport, Task, View};
 
-use super::ahead::Room;
 use super::deletes::{DeleteFiles, Live, address};
 use super::footer::Footers;
 use super::prune::Selection;
+use super::room::Room;
 
 /// What one run of one partition has counted so far.
 #[derive(Debug, Default)]

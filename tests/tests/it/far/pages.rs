@@ -64,7 +64,8 @@ async fn large_files_take_a_few_round_trips() {
     let (rows, warm) = again(&lab, &session, &sql).await;
     assert_eq!(rows, expected);
     assert!((CATALOG + 1..=CATALOG + 2).contains(&lab.probe.in_turn()), "{}", lab.probe.in_turn());
-    assert_eq!(cold.requests, 2 + days as u64 + warm.requests, "footers, and the same pages");
+    // Pages that lie near the footer came with it.
+    assert!(cold.requests > 2 + days as u64 && cold.requests <= 2 + days as u64 + warm.requests, "{}", cold.requests);
     assert_eq!((cold.pages, cold.rows), (warm.pages, warm.rows));
 }
 
@@ -159,7 +160,8 @@ async fn a_dropped_stream_takes_back_its_pages() {
     tokio::time::sleep(2 * FAR).await;
     assert_eq!(lab.probe.count(is_data).0, asked);
     let ledger = daygrain::exec::reports(&plan).pop().unwrap().ledger;
-    assert_eq!((ledger.requests, ledger.files.kept()), (asked, asked), "what was given up was asked for");
+    assert_eq!(ledger.requests, asked, "what was given up was asked for");
+    assert!((asked..=(AHEAD + 2 * IN_TURN) as u64).contains(&ledger.files.kept()), "{}", ledger.files);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
