@@ -11,7 +11,8 @@
 //! there at once; not files that are excluded or counted. Where the files that follow may turn out not to be wanted, because
 //! of a `LIMIT` or a filter that still moves, no more are begun than have been opened.
 //!
-//! What a file holds until then takes room ([`super::room`]): a file for whose footer there is none is not begun, and one for
+//! Where footers are remembered, and rule out most files, those take no place: the next ones are begun that have something to
+//! read, however far behind. What a file holds until its turn takes room ([`super::room`]): a file for whose footer there is none is not begun, and one for
 //! whose first bytes there is none waits.
 // @spec P5
 
@@ -111,19 +112,23 @@ impl Ahead {
         state.begun.remove(place).map(|(_, beginning)| beginning)
     }
 
-    /// Begins the next files with `begin`, while one is opened. `unsure`: they may not be wanted when their turn comes;
+    /// One more file is opened.
+    pub(super) fn opened(&self) {
+        self.state.lock().opened += 1;
+    }
+
+    /// Begins the next files with `begin`, by their places. `unsure`: they may not be wanted when their turn comes;
     /// `skipped`: nothing of a file is read.
     pub(super) fn begin_next<B>(
         &self,
         scan: &Scan,
         unsure: bool,
         skipped: impl Fn(&Arc<Task>) -> bool,
-        begin: impl Fn(Arc<Piece>, Arc<Hold>) -> B,
+        begin: impl Fn(usize, Arc<Piece>, Arc<Hold>) -> B,
     ) where
         B: Future<Output = Result<Begun>> + Send + 'static,
     {
         let mut state = self.state.lock();
-        state.opened += 1;
         let most = if unsure { self.most.min(state.opened.saturating_sub(UNTIL_KNOWN)) } else { self.most };
         while !state.stopped && state.begun.len() < most {
             let at = state.seen;
@@ -132,11 +137,16 @@ impl Ahead {
             if !is_local(object) && !skipped(&piece.task) {
                 let first = if scan.footers.holds(object) { 0 } else { first_request(object.size) };
                 let Some(hold) = self.room.hold(first) else { return };
-                let reading = SpawnedTask::spawn(begin(Arc::clone(piece), Arc::clone(&hold)));
+                let reading = SpawnedTask::spawn(begin(at, Arc::clone(piece), Arc::clone(&hold)));
                 state.begun.push_back((at, Beginning { reading, hold }));
             }
             state.seen += 1;
         }
+    }
+
+    /// Makes room for another file: it turned out that nothing is read of the one at a place.
+    pub(super) fn let_go(&self, at: usize) {
+        self.state.lock().begun.retain(|(place, _)| *place != at);
     }
 
     /// Stops what was begun, and begins nothing more.

@@ -18,7 +18,7 @@ use datafusion::datasource::physical_plan::{FileOpenFuture, FileOpener};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::physical_expr::projection::{ProjectionExprs, Projector};
 use datafusion::physical_expr::utils::reassign_expr_columns;
-use futures::future::try_join;
+use futures::future::{BoxFuture, FutureExt, try_join};
 use futures::stream::{BoxStream, StreamExt, TryStreamExt, empty, iter, once};
 
 use super::ahead::{Ahead, Begun};
@@ -104,10 +104,8 @@ impl Reading {
             self.shared.lock().excluded(task);
             return Ok(empty().boxed());
         }
-        let unsure = self.limit.is_some() || !self.moving.settled();
-        let skipped = |task: &Arc<Task>| self.countable(task).is_some() || excludes(&moved, task, view);
-        let begin = |piece, hold| Arc::clone(&self).begin_ahead(piece, hold);
-        self.ahead.begin_next(&self.scan, unsure, skipped, begin);
+        self.ahead.opened();
+        self.begin_next(&moved);
         self.shared.lock().opened(task);
         let mut begun = match begun {
             Some(begun) => begun.join().await?,
@@ -139,23 +137,49 @@ impl Reading {
         Ok(Begun { footer, removal: Some(removal), io })
     }
 
-    /// The same before the file's turn, and the bytes that decoding begins with, where there is room for them.
-    async fn begin_ahead(self: Arc<Self>, piece: Arc<Piece>, hold: Arc<Hold>) -> Result<Begun> {
-        let view = &self.scan.view;
-        let mut begun = self.begin(&piece.task).await?;
-        let moved = self.moving.now(view);
-        if begun.io.is_whole() || excludes(&moved, &piece.task, view) {
-            return Ok(begun);
-        }
-        begun.io.keep(&hold);
-        // Which row groups are left, and whether the file can be decoded, is told in its turn.
-        let decoder = self.decoder(&piece, &mut begun, &moved, &mut Tally::default()).await;
-        if let Ok(Some(ranges)) = decoder.map(|decoder| decoder.and_then(|decoder| decoder.first_ranges().ok()))
-            && hold.take(begun.io.would_keep(&ranges)).await
-        {
-            begun.io.fetch(&ranges).await?;
-        }
-        Ok(begun)
+    /// Begins files whose turn is to come, of those that `moved` does not exclude.
+    fn begin_next(self: &Arc<Self>, moved: &[Predicate]) {
+        let unsure = self.limit.is_some() || !self.moving.settled();
+        let skipped = |task: &Arc<Task>| self.countable(task).is_some() || excludes(moved, task, &self.scan.view);
+        let begin = |at, piece, hold| Arc::clone(self).begin_ahead(at, piece, hold);
+        self.ahead.begin_next(&self.scan, unsure, skipped, begin);
+    }
+
+    /// Reads before its turn what a file begins with, and the bytes that decoding begins with, where there is room for them.
+    fn begin_ahead(
+        self: Arc<Self>,
+        at: usize,
+        piece: Arc<Piece>,
+        hold: Arc<Hold>,
+    ) -> BoxFuture<'static, Result<Begun>> {
+        let begin = async move {
+            let mut begun = self.begin(&piece.task).await?;
+            if begun.io.is_whole() {
+                return Ok(begun);
+            }
+            let remembered = begun.removal.is_none();
+            begun.io.keep(&hold);
+            let moved = self.moving.now(&self.scan.view);
+            // Which row groups are left, and whether the file can be decoded, is told in its turn.
+            let decoder = match excludes(&moved, &piece.task, &self.scan.view) {
+                true => Ok(None),
+                false => self.decoder(&piece, &mut begun, &moved, &mut Tally::default()).await,
+            };
+            let ranges = match decoder {
+                Ok(Some(decoder)) => decoder.first_ranges().unwrap_or_default(),
+                Ok(None) if remembered && begun.io.would_keep(&[]) == 0 => {
+                    self.ahead.let_go(at);
+                    self.begin_next(&moved);
+                    Vec::new()
+                }
+                Ok(None) | Err(_) => Vec::new(),
+            };
+            if hold.take(begun.io.would_keep(&ranges)).await {
+                begun.io.fetch(&ranges).await?;
+            }
+            Ok(begun)
+        };
+        begin.boxed()
     }
 
     /// How the rows of a file that may match are decoded; `None` where there are none.

@@ -69,6 +69,23 @@ async fn large_files_take_a_few_round_trips() {
     assert_eq!((cold.pages, cold.rows), (warm.pages, warm.rows));
 }
 
+/// Files that bloom filters rule out take no place among those that are begun.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_look_up_takes_a_few_round_trips() {
+    let (lab, oracle) = stage(Lab::remote()).await;
+    let days = format!("SELECT min(session_id) FROM {TABLE} WHERE message_index >= 0 GROUP BY date ORDER BY date");
+    let every_day = oracle::answer(&oracle, &days).await;
+    let some: Vec<String> = every_day.iter().step_by(12).map(|session| format!("'{session}'")).collect();
+    let sql =
+        format!("SELECT count(*), sum(input_tokens) FROM {TABLE} WHERE session_id IN ({})", some.join(", "));
+    let (rows, ledger) = warm(&lab, &lab.session_of(1), &sql).await;
+    assert_eq!(rows, oracle::answer(&oracle, &sql).await);
+    let read = ledger.row_groups.kept();
+    assert!((AHEAD as u64 / 4..=AHEAD as u64).contains(&read), "{}", ledger.row_groups);
+    assert_eq!(ledger.requests, read, "a request for each file that holds one of them");
+    assert!(lab.probe.in_turn() <= CATALOG + 2, "{}", lab.probe.in_turn());
+}
+
 /// What may not be wanted is asked for as before: the first files one by one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_may_not_be_wanted_is_not_begun() {
