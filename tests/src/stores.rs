@@ -67,6 +67,8 @@ struct Traffic {
     most: usize,
     /// The most reads that were sent one after the other's answer.
     in_turn: usize,
+    /// How often the store was moved: reads on their way then are not counted in turn.
+    moves: usize,
 }
 
 /// A read on its way: until it is answered, or given up.
@@ -74,13 +76,16 @@ struct Journey {
     traffic: Arc<Mutex<Traffic>>,
     /// Reads in turn, up to this one.
     in_turn: usize,
+    moves: usize,
 }
 
 impl Drop for Journey {
     fn drop(&mut self) {
         let mut traffic = self.traffic.lock();
         traffic.now -= 1;
-        traffic.in_turn = traffic.in_turn.max(self.in_turn);
+        if traffic.moves == self.moves {
+            traffic.in_turn = traffic.in_turn.max(self.in_turn);
+        }
     }
 }
 
@@ -118,7 +123,7 @@ impl Probe {
     /// Moves the store away: each read is answered after this time.
     pub fn move_away(&self, latency: Duration) {
         let mut traffic = self.traffic.lock();
-        *traffic = Traffic { latency, now: traffic.now, most: traffic.now, in_turn: 0 };
+        *traffic = Traffic { latency, now: traffic.now, most: traffic.now, in_turn: 0, moves: traffic.moves + 1 };
     }
 
     /// How many reads were sent in turn at most, each after the answer to the one before, since [`Probe::move_away`].
@@ -142,8 +147,8 @@ impl Probe {
             let mut traffic = self.traffic.lock();
             traffic.now += 1;
             traffic.most = traffic.most.max(traffic.now);
-            let in_turn = traffic.in_turn + 1;
-            (Journey { traffic: Arc::clone(&self.traffic), in_turn }, traffic.latency)
+            let (in_turn, moves) = (traffic.in_turn + 1, traffic.moves);
+            (Journey { traffic: Arc::clone(&self.traffic), in_turn, moves }, traffic.latency)
         };
         if !latency.is_zero() {
             tokio::time::sleep(latency).await;

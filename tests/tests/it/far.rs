@@ -61,7 +61,8 @@ async fn cold(lab: &Lab, session: &Session, sql: &str) -> (Vec<String>, Ledger) 
     lab.probe.clear();
     let started = Instant::now();
     let answer = lab::query(session, sql).await;
-    println!("{:?}, {} reads at once: {sql}", started.elapsed(), lab.probe.at_once());
+    let (in_turn, at_once) = (lab.probe.in_turn(), lab.probe.at_once());
+    println!("{:?}, {in_turn} round trips, {at_once} reads at once: {sql}", started.elapsed());
     let ledger = answer.scans.into_iter().next().unwrap().ledger;
     is_what_the_store_counted(&ledger, lab);
     (oracle::lines(&answer.batches), ledger)

@@ -21,7 +21,8 @@ async fn again(lab: &Lab, session: &Session, sql: &str) -> (Vec<String>, Ledger)
     lab.probe.move_away(FAR);
     lab.probe.clear();
     let answer = lab::query(session, sql).await;
-    println!("{} round trips, {} reads at once: {sql}", lab.probe.in_turn(), lab.probe.at_once());
+    let (in_turn, at_once, files) = (lab.probe.in_turn(), lab.probe.at_once(), asked_for(lab).len());
+    println!("{in_turn} round trips, {at_once} reads at once, of {files} files: {sql}");
     let ledger = answer.scans.into_iter().next().unwrap().ledger;
     is_what_the_store_counted(&ledger, lab);
     (oracle::lines(&answer.batches), ledger)
@@ -76,8 +77,7 @@ async fn a_look_up_takes_a_few_round_trips() {
     let days = format!("SELECT min(session_id) FROM {TABLE} WHERE message_index >= 0 GROUP BY date ORDER BY date");
     let every_day = oracle::answer(&oracle, &days).await;
     let some: Vec<String> = every_day.iter().step_by(12).map(|session| format!("'{session}'")).collect();
-    let sql =
-        format!("SELECT count(*), sum(input_tokens) FROM {TABLE} WHERE session_id IN ({})", some.join(", "));
+    let sql = format!("SELECT count(*), sum(input_tokens) FROM {TABLE} WHERE session_id IN ({})", some.join(", "));
     let (rows, ledger) = warm(&lab, &lab.session_of(1), &sql).await;
     assert_eq!(rows, oracle::answer(&oracle, &sql).await);
     let read = ledger.row_groups.kept();
