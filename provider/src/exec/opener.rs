@@ -6,6 +6,9 @@
 //!              0..1 each
 //!   … ─▶ equality deletes ─▶ residual ─▶ project
 //! ```
+//!
+//! Once its rows are selected, a file is decoded as [`super::decoding`] says. Files of a far store go through the stages twice:
+//! before their turn, so that what is asked for first is on its way, and in their turn, which is the one that counts.
 
 use std::future::ready;
 use std::sync::Arc;

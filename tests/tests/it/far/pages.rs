@@ -3,7 +3,7 @@
 use super::*;
 
 /// So far away that round trips are told from the time that decoding takes.
-const FAR: Duration = Duration::from_millis(150);
+const FAR: Duration = Duration::from_millis(200);
 /// Round trips of a session that knows the table: whether there is a later version of it.
 const CATALOG: usize = 1;
 /// What it takes to ask for all files, with the one whose turn has come and some time to decode.
