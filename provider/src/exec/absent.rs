@@ -155,8 +155,10 @@ fn array(literal: Option<&Literal>, column: &NestedField, field: &Field) -> Opti
     let Some(literal) = literal else { return Some(arrow::array::new_null_array(field.data_type(), 1)) };
     match (literal, column.field_type.as_ref(), field.data_type()) {
         (Literal::Struct(given), Type::Struct(ty), DataType::Struct(fields)) => {
-            let parts = ty.fields().iter().zip(given.fields()).zip(fields);
-            let columns = parts.map(|((column, given), field)| {
+            // The field may be narrowed to some of the struct's.
+            let columns = fields.iter().map(|field| {
+                let at = ty.fields().iter().position(|column| Some(column.id) == field_id(field))?;
+                let (column, given) = (ty.fields().get(at)?, given.fields().get(at)?);
                 array(given.as_ref().or(column.initial_default.as_ref()), column, field)
             });
             Some(Arc::new(StructArray::try_new(fields.clone(), columns.collect::<Option<_>>()?, None).ok()?))

@@ -480,9 +480,47 @@ async fn fields_of_structs_have_defaults() {
             ("SELECT s['old'], s['new'] FROM t WHERE s IS NULL", &["∅|∅", "∅|∅", "∅|∅"]),
             ("SELECT count(*) FROM t WHERE s['new'] = 5 OR s['old'] = 0", &["3"]),
             ("SELECT count(*) FROM t WHERE s IS NULL", &["3"]),
+            ("SELECT count(*) FROM t WHERE s['part'] IS NULL", &["4"]),
         ],
     )
     .await;
+}
+
+/// The source of a partition field may be inside a struct.
+#[tokio::test]
+async fn a_partition_by_a_field_of_a_struct_prunes() {
+    let inner = vec![Arc::new(column(11, "at", P::Timestamp)), Arc::new(column(12, "n", P::Int))];
+    let mut table = Table::new(REMOTE, vec![NestedField::optional(1, "s", Type::Struct(StructType::new(inner)))], None);
+    table.spec = PartitionSpec::builder(Arc::clone(&table.schema))
+        .add_partition_field("s.at", "day", Transform::Day)
+        .unwrap()
+        .build()
+        .unwrap();
+    let message = "message m { optional group s = 1 { \
+                   optional int64 at (TIMESTAMP(MICROS, false)) = 11; optional int32 n = 12; } }";
+    let day = 86_400_000_000_i64;
+    for at in 0..3 {
+        let leveled = |leaf| Leaf::Leveled(Box::new(leaf), vec![2, 2], vec![0, 0]);
+        let leaves = vec![leveled(Leaf::Longs(vec![at * day, at * day + 1])), leveled(Leaf::Ints(vec![at as i32, 10]))];
+        table.adopt(file(message, leaves), 2, Struct::from_iter([Some(Literal::int(at as i32))])).await;
+    }
+    // One whose structs are all null.
+    let nulls = |leaf| Leaf::Leveled(Box::new(leaf), vec![0, 0], vec![0, 0]);
+    let leaves = vec![nulls(Leaf::Longs(vec![])), nulls(Leaf::Ints(vec![]))];
+    table.adopt(file(message, leaves), 2, Struct::from_iter([None])).await;
+
+    let context = table.session(table.view().await, 2);
+    for (sql, expected, kept) in [
+        ("SELECT s['n'] FROM t WHERE s['at'] >= '1970-01-03'", &["10", "2"][..], 1),
+        ("SELECT s['n'] FROM t WHERE s['at'] > '1970-01-02' AND s['n'] < 5", &["2"], 2),
+        ("SELECT count(*) FROM t WHERE CAST(s['at'] AS DATE) = '1970-01-01'", &["2"], 1),
+        ("SELECT count(s) FROM t WHERE s['at'] IS NULL", &["0"], 4),
+        ("SELECT count(*) FROM t WHERE s['at'] IS NOT NULL", &["6"], 3),
+    ] {
+        let answer = table.query(&context, sql).await;
+        assert_eq!(lines(&answer.batches), expected, "{sql}");
+        assert_eq!(answer.report.unwrap().ledger.files.kept(), kept, "{sql}");
+    }
 }
 
 #[tokio::test]
