@@ -155,7 +155,10 @@ fn tables() {
             "without-a-list".to_owned(),
             V1.replace("\"manifest-list\":\"memory://fuzz/snap-1.avro\"", MANIFESTS).into_bytes(),
         ),
-        ("default-in-nanoseconds".to_owned(), with("\"type\":\"long\"", DEFAULT)),
+        (
+            "default-in-nanoseconds".to_owned(),
+            with("\"type\":\"long\",\"initial-default\":7,\"write-default\":7", DEFAULT),
+        ),
     ];
     replay("table_metadata", seeds, table_metadata);
 }
