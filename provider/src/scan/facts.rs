@@ -10,6 +10,7 @@ use iceberg::spec::{DataFile, PartitionSpecRef, PrimitiveType, Schema, Struct, T
 use super::columns::MetadataColumn;
 use crate::metadata::{Brief, ColumnMetrics, Summaries};
 use crate::predicate::{Facts, Value, facts_of_file, facts_of_metrics, facts_of_partition};
+use crate::schema::path;
 
 /// A value as a scalar of the Arrow type `data_type`; `None` where the type can't hold it.
 pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarValue> {
@@ -46,8 +47,21 @@ pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarVal
 /// The facts of column `field` in a delete file, from its manifest entry. Unknown where the column has no primitive type.
 pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
     match primitive(schema, field) {
-        Some(column) => facts_of_file(file, field, column, file.record_count()),
+        Some(column) => counted_alike(facts_of_file(file, field, column, file.record_count()), schema, field),
         None => Facts::default(),
+    }
+}
+
+/// A field of a struct is null where the struct is, which some writers count and some don't.
+fn counted_alike(facts: Facts, schema: &Schema, field: i32) -> Facts {
+    let certain = || {
+        let path = path(schema, field)?;
+        let (_, structs) = path.split_last()?;
+        structs.iter().all(|field| field.required).then_some(())
+    };
+    match facts.nulls {
+        Some(nulls) if facts.rows != Some(nulls) && certain().is_none() => Facts { nulls: None, ..facts },
+        _ => facts,
     }
 }
 
@@ -76,7 +90,9 @@ pub(crate) fn of_brief(brief: &Brief, schema: &Schema, field: i32, rows: u64, sp
 pub(crate) fn of_metrics(metrics: &ColumnMetrics, schema: &Schema, rows: u64) -> Facts {
     let bounds = (metrics.lower.as_ref(), metrics.upper.as_ref());
     match primitive(schema, metrics.id) {
-        Some(column) => facts_of_metrics(bounds, metrics.nulls, metrics.nans, column, rows),
+        Some(column) => {
+            counted_alike(facts_of_metrics(bounds, metrics.nulls, metrics.nans, column, rows), schema, metrics.id)
+        }
         None => Facts::default(),
     }
 }

@@ -39,7 +39,7 @@ use datafusion::functions::math::nans::IsNanFunc;
 use datafusion::functions::string::starts_with::StartsWithFunc;
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    BinaryExpr, CaseExpr, CastExpr, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
     Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
@@ -47,6 +47,7 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::Schema;
 
+pub use self::column::column_of;
 use self::truth::Truth;
 use super::{Claim, Converted, Op, Predicate};
 
@@ -96,7 +97,7 @@ const PARTLY_DEFINED: &str = "a conversion of a column that fails for some value
 const OTHER_TYPES: &str = "a constant of a type that the column isn't compared with";
 const NO_PREFIX: &str = "a pattern that is more than a beginning";
 const NO_CASE: &str = "a pattern that ignores case";
-const NOT_A_COLUMN: &str = "not a top-level column of the table";
+const NOT_A_COLUMN: &str = "not a column of the table that holds single values";
 const STILL_MOVING: &str = "a filter that changes while the query runs";
 const LONG_LIST: &str = "a long list compared with a converted column";
 
@@ -140,7 +141,7 @@ impl Scope<'_> {
             self.in_list(list, list.negated() != negated)
         } else if let Some(like) = any.downcast_ref::<LikeExpr>() {
             self.like(like.expr(), like.pattern(), like.case_insensitive(), like.negated() != negated)
-        } else if any.is::<Column>() {
+        } else if column_of(expr, self.arrow).is_some() {
             self.compare(expr, Op::Eq, &ScalarValue::Boolean(Some(!negated)))
         } else if let Some(function) = any.downcast_ref::<ScalarFunctionExpr>() {
             self.function(expr, function, negated)

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::functions::unicode::left::LeftFunc;
 use datafusion::functions::unicode::substr::SubstrFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column, InListExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, InListExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::Transform;
@@ -15,7 +15,7 @@ use super::super::functions::TransformFunction;
 use super::super::project::{Beginning, Hash};
 use super::super::{Op, Predicate, Value};
 use super::cases::Choice;
-use super::column::{Kind, Slot, as_text};
+use super::column::{Kind, Slot, as_text, column_of};
 use super::truth::Truth;
 use super::{
     A_FUNCTION, HASHED, LONG_LIST, NO_CASE, NOT_ORDERED, NOT_UNDERSTOOD, OTHER_TYPES, Scope, TWO_COLUMNS, compared,
@@ -215,7 +215,7 @@ impl Scope<'_> {
     }
 
     fn operand<'e>(&self, expr: &'e Arc<dyn PhysicalExpr>) -> Operand<'e> {
-        if expr.as_any().is::<Column>() {
+        if column_of(expr, self.arrow).is_some() {
             return Slot::of(expr, self.arrow, self.schema).map_or(Operand::Function, Operand::Column);
         }
         if let Some((inner, to)) = order::cast_of(expr) {
@@ -275,8 +275,7 @@ impl Scope<'_> {
 
     /// A column of any type, nested ones too.
     fn any_column(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<i32> {
-        let column = expr.as_any().downcast_ref::<Column>()?;
-        let id = crate::schema::field_id(self.arrow.fields().get(column.index())?)?;
+        let id = crate::schema::field_id(column_of(expr, self.arrow)?)?;
         self.schema.field_by_id(id).map(|field| field.id)
     }
 }

@@ -21,13 +21,13 @@ use datafusion::functions::datetime::to_unixtime::ToUnixtimeFunc;
 use datafusion::functions::math::ceil::CeilFunc;
 use datafusion::functions::math::floor::FloorFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, NegativeExpr, TryCastExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, NegativeExpr, TryCastExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::Transform;
 
 use super::super::functions::{Conversion, DateTrunc, TransformFunction};
-use super::column::{NANOS_PER_DAY, Slot, as_text, nanos_per};
+use super::column::{NANOS_PER_DAY, Slot, as_text, column_of, nanos_per};
 use super::monotone::Searched;
 use super::{
     A_FUNCTION, ARITHMETIC, FORMATTED, LOCAL_TIME, MONTHS_ADDED, NOT_A_COLUMN, NOT_ORDERED, NOT_UNDERSTOOD, RECURRING,
@@ -41,7 +41,7 @@ pub(super) fn searched(expr: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Resul
 
 fn of(expr: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Result<Searched, &'static str> {
     let any = expr.as_any();
-    if any.is::<Column>() {
+    if column_of(expr, scope.arrow).is_some() {
         let slot = Slot::of(expr, scope.arrow, scope.schema).ok_or(NOT_A_COLUMN)?;
         return Searched::column(&slot).ok_or(NOT_ORDERED);
     }
@@ -80,7 +80,9 @@ fn negated(expr: &Arc<dyn PhysicalExpr>, negative: &NegativeExpr, scope: &Scope<
     let inner = of(negative.arg(), scope)?;
     let inner = match inner.data_type() {
         Some(DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _)) => Some(inner),
-        Some(DataType::Int32 | DataType::Int64) if negative.arg().as_any().is::<Column>() => inner.set_least_apart(),
+        Some(DataType::Int32 | DataType::Int64) if column_of(negative.arg(), scope.arrow).is_some() => {
+            inner.set_least_apart()
+        }
         _ => None,
     };
     inner.and_then(|inner| inner.through(expr)).ok_or(NOT_ORDERED)
