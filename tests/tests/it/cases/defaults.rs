@@ -122,6 +122,7 @@ async fn defaults_in_nanoseconds_within_other_types() {
             ("SELECT s FROM t WHERE n = 1", &["{a: 2017-11-16T22:31:08.123456789, b: 1677-09-21T00:12:43.145224192}"]),
             ("SELECT n FROM t WHERE s['a'] = '2017-11-16T22:31:08.123456789' AND n > 1", &["2"]),
             ("SELECT count(*) FROM t WHERE s['b'] > '1700-01-01'", &["0"]),
+            ("SELECT n FROM t WHERE s['b'] = '1677-09-21T00:12:43.145224192'", &["1", "2"]),
             ("SELECT l FROM t WHERE n = 2", &["[2017-11-16T22:31:08.123456789, ∅]"]),
         ],
     )
