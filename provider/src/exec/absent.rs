@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListArray, MapArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::ScalarValue;
@@ -145,6 +145,10 @@ fn scalar(literal: &Literal, column: &NestedField, field: &Field) -> Option<Scal
     match (literal, column.field_type.as_ref()) {
         (Literal::Primitive(literal), Type::Primitive(ty)) => {
             to_scalar(&Value::from_literal(literal, ty)?, field.data_type())
+        }
+        // The engine's way from an array would leave out the id of the list's elements.
+        (Literal::List(_), _) => {
+            Some(ScalarValue::List(Arc::new(array(Some(literal), column, field)?.as_list_opt()?.clone())))
         }
         _ => ScalarValue::try_from_array(&array(Some(literal), column, field)?, 0).ok(),
     }

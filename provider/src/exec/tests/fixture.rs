@@ -32,7 +32,7 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use url::Url;
 
 use crate::exec::reports;
-use crate::metadata::{Entry, ManifestTarget, Manifests, NewEntry, NewList, write_list, write_manifest};
+use crate::metadata::{Entry, ManifestTarget, Manifests, NewEntry, NewList, with_defaults, write_list, write_manifest};
 use crate::scan::{ScanReport, View};
 use crate::schema::{stored_arrow, to_arrow};
 use crate::storage::{Env, ManualClock, SeededIds, Stores, Unfinished};
@@ -259,13 +259,14 @@ impl Table {
         };
         let assigned = write_list(list, manifests).await.unwrap().assigned_rows;
         let metadata = self.metadata(location, assigned, newest);
-        let arrow = to_arrow(metadata.current_schema()).unwrap();
+        let schema = with_defaults(&metadata, metadata.current_schema()).unwrap();
+        let arrow = to_arrow(&schema).unwrap();
         View {
             name: "t".to_owned(),
             snapshot: metadata.current_snapshot().cloned(),
             reference: None,
             changes: None,
-            schema: Arc::clone(metadata.current_schema()),
+            schema,
             arrow,
             metadata: Arc::new(metadata),
             metadata_location: format!("{}/metadata/v1.metadata.json", self.root),
