@@ -239,7 +239,7 @@ impl Reading {
             shape => Some(shape.map(|shape| (conjunct, shape)).map_err(of_file)),
         });
         let tests = tests.collect::<DataFusionResult<_>>()?;
-        let wanted = self.wanted.iter().flat_map(|at| layout.leaves(*at)).copied().collect();
+        let wanted: Vec<usize> = self.wanted.iter().flat_map(|at| layout.leaves(*at)).copied().collect();
         let (early, late) = split(tests, &wanted, &footer, selection, io.gap());
         let tests: Vec<RowTest> = early
             .into_iter()
@@ -302,7 +302,7 @@ impl Reading {
 /// `wanted` are the leaf columns of the projection.
 fn split<'c>(
     tests: Vec<(&'c Conjunct, Reshape)>,
-    wanted: &Vec<usize>,
+    wanted: &[usize],
     footer: &Footer,
     selection: &Selection,
     request: u64,
