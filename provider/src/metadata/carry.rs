@@ -6,6 +6,7 @@
 //!   variant, later types    ▶ binary      reading the column is refused by name, the others are read
 //!   zorder(a, b), later ones ▶ unknown    a transform that is never pruned on
 //!   a default spec over a dropped column ▶ the unpartitioned spec
+//!   branches and tags of version 1 ▶ a property
 //!   manifests without a list ▶ a list's location that names them (`carry_snapshot`)
 //! ```
 //!
@@ -16,7 +17,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iceberg::spec::TableMetadata;
+use iceberg::spec::{MAIN_BRANCH, TableMetadata};
 use serde_json::{Map, Value as Json, json};
 
 use super::carry_snapshot;
@@ -90,6 +91,7 @@ pub(super) fn carry(metadata: &mut Json) -> bool {
     }
     if version == 1 {
         carried.specs_of_version_1(metadata);
+        carried.refs_of_version_1(metadata);
     }
     for list in ["partition-specs", "sort-orders"] {
         items(metadata.get_mut(list)).flat_map(|one| items(one.get_mut("fields"))).for_each(|f| carried.transform(f));
@@ -206,6 +208,19 @@ impl Carried {
                     field.insert("field-id".to_owned(), Json::from(FIRST_PARTITION_ID + at));
                 }
             }
+        }
+    }
+
+    /// Branches and tags, which the format library leaves out of version 1, and how long to keep what `main` names.
+    fn refs_of_version_1(&mut self, metadata: &Json) {
+        let refs = metadata.get("refs").and_then(Json::as_object).into_iter().flatten();
+        let plain = |name: &str, held: &Json| {
+            name == MAIN_BRANCH
+                && held.as_object().is_some_and(|held| held.keys().all(|key| key == "snapshot-id" || key == "type"))
+        };
+        if refs.into_iter().any(|(name, held)| !plain(name, held)) {
+            self.changed = true;
+            self.reasons.insert("it is of format version 1 and has branches or tags".to_owned());
         }
     }
 

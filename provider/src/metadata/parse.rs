@@ -6,7 +6,7 @@
 
 use std::io::Read;
 
-use iceberg::spec::{NestedField, PartitionSpec, Schema, SortOrder, TableMetadata};
+use iceberg::spec::{FormatVersion, NestedField, PartitionSpec, Schema, SortOrder, TableMetadata};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
@@ -38,8 +38,13 @@ pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
     };
     let mentions = |key: &str| std::str::from_utf8(bytes).is_ok_and(|text| text.contains(key));
     let metadata = match serde_json::from_slice::<TableMetadata>(bytes) {
-        // A transform of several columns would be taken for one of the first.
-        Ok(metadata) if !mentions("\"source-ids\"") => metadata,
+        // A transform of several columns would be taken for one of the first, and a version 1 table's tags be left out.
+        Ok(metadata)
+            if !mentions("\"source-ids\"")
+                && (metadata.format_version() != FormatVersion::V1 || !mentions("\"refs\"")) =>
+        {
+            metadata
+        }
         outcome => carried(location, bytes, outcome)?,
     };
     let metadata = if mentions("-default\"") { with_defaults(location, bytes, metadata)? } else { metadata };
@@ -408,6 +413,29 @@ mod tests {
             assert_eq!(spec.fields()[1].transform, Transform::Bucket(4));
             check_writable(&metadata).unwrap();
         }
+    }
+
+    #[test]
+    fn version_1_keeps_its_branches_and_tags() {
+        let of = |refs: &str| {
+            let text = format!(
+                r#"{{"format-version":1,"location":"memory://t","last-updated-ms":1,"last-column-id":1,"properties":{{}},
+                "schema":{{"type":"struct","fields":[{{"id":1,"name":"a","required":false,"type":"long"}}]}},
+                "partition-spec":[],"current-snapshot-id":2,"refs":{{{refs}}},"snapshots":[
+                {{"snapshot-id":1,"timestamp-ms":1,"manifest-list":"a","summary":{{"operation":"append"}}}},
+                {{"snapshot-id":2,"timestamp-ms":2,"manifest-list":"b","summary":{{"operation":"append"}}}}]}}"#
+            );
+            let metadata = parse("x", text.as_bytes()).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let refs = crate::metadata::refs(&metadata).unwrap();
+            let refs: Vec<String> = refs.iter().map(|(name, held)| format!("{name} {}", held.snapshot_id)).collect();
+            (refs, check_writable(&metadata).is_ok())
+        };
+        let main = r#""main":{"snapshot-id":2,"type":"branch"}"#;
+        assert_eq!(of(main), (vec!["main 2".to_owned()], true));
+        let tagged = format!(r#"{main},"old":{{"snapshot-id":1,"type":"tag"}}"#);
+        assert_eq!(of(&tagged), (vec!["main 2".to_owned(), "old 1".to_owned()], false));
+        let aged = r#""main":{"snapshot-id":2,"type":"branch","max-snapshot-age-ms":5}"#;
+        assert_eq!(of(aged), (vec!["main 2".to_owned()], false));
     }
 
     #[test]
