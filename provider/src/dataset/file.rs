@@ -103,13 +103,14 @@ impl Registry {
     /// # Errors
     /// `invalid_config`, with line and column, for what is no TOML or has other keys than `datasets`.
     pub fn from_toml(text: &str) -> Result<Registry> {
-        let unreadable = |mut error: toml::de::Error| {
+        let unreadable = |what: &str, mut error: toml::de::Error| {
             error.set_input(Some(text));
-            Error::new(Code::InvalidConfig, "the configuration cannot be read")
+            Error::new(Code::InvalidConfig, format!("{what} cannot be read"))
                 .with("cause", error.to_string().trim_end())
         };
-        toml::from_str::<File>(text).map_err(unreadable)?;
-        let root = DeTable::parse(text).map_err(unreadable)?.into_inner();
+        let no_configuration = |e| unreadable("the configuration", e);
+        toml::from_str::<File>(text).map_err(no_configuration)?;
+        let root = DeTable::parse(text).map_err(no_configuration)?.into_inner();
         let mut registry = Registry::default();
         let tables = root.into_iter().filter_map(|(_, value)| match value.into_inner() {
             DeValue::Table(table) => Some(table),
@@ -118,8 +119,9 @@ impl Registry {
         for (name, declared) in tables.flatten() {
             let name = name.into_inner().into_owned();
             let entry = Entry::deserialize(ValueDeserializer::from(declared));
-            let dataset =
-                entry.map_err(|e| unreadable(e).with("dataset", &name)).and_then(|entry| entry.dataset(name.clone()));
+            let dataset = entry
+                .map_err(|e| unreadable("the declaration of a dataset", e).with("dataset", &name))
+                .and_then(|entry| entry.dataset(name.clone()));
             registry.datasets.insert(name, dataset);
         }
         Ok(registry)

@@ -23,10 +23,9 @@ use parquet::file::metadata::{
 use tokio::sync::OnceCell;
 
 use super::columns::Layout;
-use super::guarded::guarded;
 use super::names::{Naming, has_ids, with_plain_text};
 use super::reader::{FileIo, Tail};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, guarded};
 use crate::scan::{Object, Role};
 
 /// Files up to this size are read whole by their first request: the rest costs less than another round trip.
