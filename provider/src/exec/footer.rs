@@ -24,10 +24,9 @@ use parquet::schema::types::{Type, TypePtr};
 use tokio::sync::OnceCell;
 
 use super::columns::Layout;
-use super::guarded::guarded;
 use super::names::{Naming, has_ids, with_plain_text};
 use super::reader::{FileIo, Tail};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, guarded};
 use crate::scan::{Object, Role};
 
 /// Files up to this size are read whole by their first request: the rest costs less than another round trip.
@@ -183,28 +182,30 @@ impl Footers {
 
     /// The footer of a file, if it is remembered.
     pub(super) fn known(&self, object: &Object, io: &mut FileIo) -> Option<Arc<Footer>> {
-        let footer = self.remembered::<Footer>(object, "")?;
-        io.resize(footer.file_size);
-        match object.role == Role::Data && footer.nameless {
-            true => self.remembered(object, &self.naming.part()),
-            false => Some(footer),
-        }
+        let plain = self.remembered::<Footer>(object, "")?;
+        io.resize(plain.file_size);
+        self.with_ids(object, &plain)
     }
 
     /// The footer of a file. What was read beyond it stays in `io`.
     pub(super) async fn load(&self, object: &Object, io: &mut FileIo) -> Result<Arc<Footer>> {
-        let footer = self.load_plain(object, io).await?;
-        io.resize(footer.file_size);
-        if object.role != Role::Data || !footer.nameless {
+        let plain = self.load_plain(object, io).await?;
+        io.resize(plain.file_size);
+        if let Some(footer) = self.with_ids(object, &plain) {
             return Ok(footer);
         }
-        let part = self.naming.part();
-        if let Some(named) = self.remembered::<Footer>(object, &part) {
-            return Ok(named);
-        }
-        let named = Arc::new(footer.named(&self.naming, object)?);
-        self.remember(object, &part, Arc::clone(&named) as _);
+        let named = Arc::new(plain.named(&self.naming, object)?);
+        self.remember(object, &self.naming.part(), Arc::clone(&named) as _);
         Ok(named)
+    }
+
+    /// The footer that columns are looked up in: as the file has it, or with the ids that a data file without any was given
+    /// before.
+    fn with_ids(&self, object: &Object, plain: &Arc<Footer>) -> Option<Arc<Footer>> {
+        match object.role == Role::Data && plain.nameless {
+            true => self.remembered(object, &self.naming.part()),
+            false => Some(Arc::clone(plain)),
+        }
     }
 
     /// The footer as the file has it.

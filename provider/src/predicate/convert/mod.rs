@@ -11,9 +11,9 @@
 //!
 //! - [`truth`]: where a part is true, between two predicates
 //! - [`column`]: which column an expression reads, as which type
-//! - [`operand`]: an expression of a column compared with a constant
+//! - [`operand`], [`compare`]: an expression of a column compared with a constant
 //! - [`literal`]: a column itself compared with a constant, exactly, whatever the two types are
-//! - [`order`], [`monotone`], [`axis`]: a function that keeps (or reverses) the order of a column
+//! - [`order`], [`periods`], [`monotone`], [`axis`]: a function that keeps (or reverses) the order of a column
 //! - [`zone`]: a function of time that nearly does
 //! - [`recurring`]: a part of a time that comes again and again
 //! - [`pattern`]: LIKE and prefixes as ranges
@@ -22,11 +22,13 @@
 mod axis;
 mod cases;
 mod column;
+mod compare;
 mod literal;
 mod monotone;
 mod operand;
 mod order;
 mod pattern;
+mod periods;
 mod recurring;
 mod truth;
 mod zone;
