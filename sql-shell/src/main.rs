@@ -112,6 +112,7 @@ fn serve(runtime: &Runtime, shell: Shell, args: Args) -> u8 {
         }
     };
     let session = shell.session.clone();
+    warn_of_datasets(&session, command.as_ref());
     if sources.is_empty() && command.is_none() {
         if io::stdin().is_terminal() {
             let code = match repl::run(runtime, shell, &mut interrupts) {
@@ -127,6 +128,19 @@ fn serve(runtime: &Runtime, shell: Shell, args: Args) -> u8 {
         sources.push(Source::File("-".to_string()));
     }
     runtime.block_on(batch(shell, sources, command, &session, interrupts))
+}
+
+/// A line for each dataset of the configuration that nothing can be exported to. The one that this run exports to fails
+/// with the whole of it.
+fn warn_of_datasets(session: &Session, command: Option<&Command>) {
+    let exported = match command {
+        Some(Command::Export(export)) => Some(export.dataset.as_str()),
+        _ => None,
+    };
+    for (name, error) in session.unusable_datasets().filter(|(name, _)| Some(*name) != exported) {
+        let (code, what) = (error.code(), error.what());
+        tell(format_args!("warning: nothing can be exported to the dataset {name}, {code}: {what}"));
+    }
 }
 
 /// How long what was given up may take to remove what it stored.

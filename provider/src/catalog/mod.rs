@@ -20,6 +20,7 @@ mod file;
 mod names;
 
 pub use file::FileCatalog;
+pub(crate) use names::check_not_reserved;
 
 /// A table's name: namespace levels and name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

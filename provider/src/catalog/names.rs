@@ -14,6 +14,9 @@ use crate::error::{Code, Error, Result};
 /// The schema that is always there.
 pub(super) const DEFAULT_NAMESPACE: &str = "main";
 
+/// The schema whose tables say what the catalog holds.
+const DESCRIBES_ITSELF: &str = "information_schema";
+
 /// The directory of a table or namespace: its name, with the characters escaped that URLs, globs or file systems give a
 /// meaning. Different names have different directories, and no directory is hidden.
 ///
@@ -50,6 +53,22 @@ pub(super) fn name_of(directory: &str) -> Option<String> {
     let name = percent_decode_str(directory).decode_utf8().ok()?;
     // Another tool may have made a directory that no name leads to: what cannot be addressed is not listed.
     (directory_of(&name).ok()? == directory).then(|| name.into_owned())
+}
+
+/// Refuses a namespace in which SQL would find no table: the engine answers for `information_schema` itself, and unquoted
+/// names match in any case.
+///
+/// # Errors
+/// `invalid_name`.
+pub(crate) fn check_not_reserved(namespace: &[impl AsRef<str>]) -> Result<()> {
+    match namespace.first() {
+        Some(name) if name.as_ref().eq_ignore_ascii_case(DESCRIBES_ITSELF) => {
+            Err(Error::new(Code::InvalidName, "a schema of this name is reserved for the description of the catalog")
+                .with("name", name.as_ref())
+                .help("tables in it could not be queried: choose another schema"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What the name of a metadata file says.
@@ -178,6 +197,16 @@ mod tests {
         }
         for dir in ["a%2Fb", "a#1", "%41", ".namespace", "metadata", "%FF", "%2E"] {
             assert_eq!(name_of(dir), None, "{dir}");
+        }
+    }
+
+    #[test]
+    fn names_that_no_namespace_can_have() {
+        for namespace in [&["information_schema"][..], &["Information_Schema"], &["INFORMATION_SCHEMA", "logs"]] {
+            assert_eq!(check_not_reserved(namespace).unwrap_err().code(), Code::InvalidName, "{namespace:?}");
+        }
+        for namespace in [&["main"][..], &["information_schema2"], &["logs", "information_schema"]] {
+            assert!(check_not_reserved(namespace).is_ok(), "{namespace:?}");
         }
     }
 

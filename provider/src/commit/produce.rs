@@ -225,10 +225,7 @@ impl Producer<'_> {
         }
         let entries = self.committer.manifests.entries(self.metadata, &manifest).await?;
         let count = |status: ManifestStatus| {
-            let of_status = entries.iter().filter(|entry| entry.status == status);
-            of_status.fold((0u32, 0u64), |(files, rows), entry| {
-                (files.saturating_add(1), rows.saturating_add(entry.file.record_count()))
-            })
+            totals(entries.iter().filter(|entry| entry.status == status).map(|entry| entry.file.record_count()))
         };
         let (added, existing, deleted) =
             (count(ManifestStatus::Added), count(ManifestStatus::Existing), count(ManifestStatus::Deleted));
@@ -237,6 +234,12 @@ impl Producer<'_> {
         (manifest.deleted_files_count, manifest.deleted_rows_count) = (Some(deleted.0), Some(deleted.1));
         Ok(manifest)
     }
+}
+
+/// How many files there are, and rows in them, or the most that a list can say.
+fn totals(rows: impl Iterator<Item = u64>) -> (u32, u64) {
+    let most = i64::MAX.cast_unsigned();
+    rows.fold((0, 0), |(files, sum): (u32, u64), rows| (files.saturating_add(1), sum.saturating_add(rows).min(most)))
 }
 
 /// Id and type of each field of a partition tuple.
@@ -273,4 +276,16 @@ fn cut(files: &[DataFile], target: usize) -> Vec<&[DataFile]> {
 /// What a snapshot that cannot be added says.
 pub(super) fn refused(e: iceberg::Error) -> Error {
     Error::new(Code::Internal, "the snapshot cannot be added to the table").with("cause", e)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::totals;
+
+    #[test]
+    fn what_is_counted_fits_a_list() {
+        let most = i64::MAX as u64;
+        assert_eq!(totals([5, 0, 7].into_iter()), (3, 12));
+        assert_eq!(totals([most, most, most].into_iter()), (3, most));
+    }
 }

@@ -82,12 +82,38 @@ fn the_file_registers_datasets() {
         "#,
     )
     .unwrap();
-    let dataset = registry.get("m").unwrap();
+    let dataset = registry.get("m").unwrap().unwrap();
     assert_eq!((dataset.table(), dataset.nanoseconds()), (Some("logs.m"), vec!["at".to_owned()]));
     assert!(!dataset.schema().unwrap().field(0).is_nullable());
-    for wrong in
-        ["[datasets.m]\nprimary = 'x'", "[datasets.m", "[other]", "[datasets.m]\nschema=[{name='a',type='text'}]"]
-    {
+    assert!(registry.get("n").unwrap().is_none());
+    for wrong in ["[datasets.m", "[other]", "datasets = 7", "[datasets.m]\n[datasets.m]", "limit = 1\n[datasets.m]"] {
         assert_eq!(Registry::from_toml(wrong).unwrap_err().code(), Code::InvalidConfig, "{wrong}");
     }
+}
+
+#[test]
+fn a_wrong_declaration_is_the_error_of_its_dataset() {
+    for (wrong, code, says) in [
+        ("primary = 'x'", Code::InvalidConfig, "line 4, column 1"),
+        ("lookup = 'x'", Code::InvalidConfig, "line 4, column 10"),
+        ("schema = [{ name = 'a', type = 'text' }]", Code::InvalidConfig, "text"),
+        ("lookup = ['x', 'x']", Code::InvalidConfig, "named twice"),
+        ("lookup = ['x']\nschema = [{ name = 'a', type = 'long' }]", Code::UnknownColumn, "column: x"),
+    ] {
+        let text = format!("[datasets.good]\nlookup = ['s']\n[datasets.bad]\n{wrong}\n[datasets.zero]\n");
+        let mut registry = Registry::from_toml(&text).unwrap().from_file("some.toml");
+        assert_eq!(registry.get("good").unwrap().unwrap().lookup(), Some(&["s".to_owned()][..]), "{wrong}");
+        assert!(registry.get("zero").unwrap().is_some(), "{wrong}");
+        let error = registry.get("bad").unwrap_err();
+        assert_eq!(error.code(), code, "{error}");
+        for part in [says, "dataset: bad", "file: some.toml"] {
+            assert!(error.to_string().contains(part), "{part}: {error}");
+        }
+        let unusable: Vec<_> = registry.unusable().map(|(name, error)| (name, error.code())).collect();
+        assert_eq!(unusable, [("bad", code)]);
+        registry.register(Dataset::builder("bad").build().unwrap());
+        assert!(registry.get("bad").unwrap().is_some() && registry.unusable().next().is_none());
+    }
+    let registry = Registry::from_toml("datasets.seven = 7").unwrap();
+    assert_eq!(registry.get("seven").unwrap_err().code(), Code::InvalidConfig);
 }

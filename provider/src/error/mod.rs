@@ -12,12 +12,14 @@
 
 mod causes;
 mod engine;
+mod panics;
 mod words;
 
 use std::fmt;
 use std::sync::Arc;
 
 pub(crate) use causes::{causes, code_of};
+pub(crate) use panics::{Guarded, guarded};
 
 /// The result of anything in this library that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

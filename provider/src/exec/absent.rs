@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, ListArray, MapArray, StructArray};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, StructArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, Fields};
 use datafusion::common::ScalarValue;
@@ -146,6 +146,10 @@ fn scalar(literal: &Literal, column: &NestedField, field: &Field) -> Option<Scal
         (Literal::Primitive(literal), Type::Primitive(ty)) => {
             to_scalar(&Value::from_literal(literal, ty)?, field.data_type())
         }
+        // The engine's way from an array would leave out the id of the list's elements.
+        (Literal::List(_), _) => {
+            Some(ScalarValue::List(Arc::new(array(Some(literal), column, field)?.as_list_opt()?.clone())))
+        }
         _ => ScalarValue::try_from_array(&array(Some(literal), column, field)?, 0).ok(),
     }
 }
@@ -155,8 +159,10 @@ fn array(literal: Option<&Literal>, column: &NestedField, field: &Field) -> Opti
     let Some(literal) = literal else { return Some(arrow::array::new_null_array(field.data_type(), 1)) };
     match (literal, column.field_type.as_ref(), field.data_type()) {
         (Literal::Struct(given), Type::Struct(ty), DataType::Struct(fields)) => {
-            let parts = ty.fields().iter().zip(given.fields()).zip(fields);
-            let columns = parts.map(|((column, given), field)| {
+            // The field may be narrowed to some of the struct's.
+            let columns = fields.iter().map(|field| {
+                let at = ty.fields().iter().position(|column| Some(column.id) == field_id(field))?;
+                let (column, given) = (ty.fields().get(at)?, given.fields().get(at)?);
                 array(given.as_ref().or(column.initial_default.as_ref()), column, field)
             });
             Some(Arc::new(StructArray::try_new(fields.clone(), columns.collect::<Option<_>>()?, None).ok()?))

@@ -20,27 +20,35 @@ use iceberg::spec::Schema;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::RowNumber;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use parquet::file::metadata::ParquetMetaData;
 
 use super::adapt::{Adapt, Between, Refused, hint};
 use super::footer::Footer;
+use super::narrow;
 use super::numbers::{Inherited, Numbered};
 use crate::error::{Code, Error, Result};
 use crate::scan::MetadataColumn;
 use crate::schema::field_id;
 
-/// The root column of a file that a table column is made of, and how.
-type Source = (usize, std::result::Result<Arc<Adapt>, Refused>);
+/// What of a file a table column is made of, and how.
+#[derive(Debug)]
+struct Source {
+    root: usize,
+    /// The leaf columns of the root column that are read.
+    leaves: Vec<usize>,
+    adapt: std::result::Result<Arc<Adapt>, Refused>,
+}
 
 /// A file's columns as the Parquet reader gives them, and how each table column is made of them.
 #[derive(Debug)]
 pub(super) struct Layout {
     pub(super) reader: ArrowReaderMetadata,
-    /// One for each table column: the root column it is made of, and how; `None` where the file doesn't have it.
+    /// One for each table column: `None` where the file doesn't have it.
     columns: Vec<Option<Source>>,
 }
 
 impl Layout {
-    /// Maps the columns of a file to those of the table schema `table`, by field id. `nested` gives values to fields inside
+    /// Maps the columns of a file to those of the table schema `table`, which may be narrowed, by field id. `nested` gives values to fields inside
     /// structs that the file doesn't have.
     pub(super) fn new(
         footer: &Footer,
@@ -72,18 +80,26 @@ impl Layout {
         let options = ArrowReaderOptions::new().with_schema(Arc::clone(&hinted));
         let reader = ArrowReaderMetadata::try_new(Arc::clone(&footer.metadata), options).map_err(corrupt)?;
 
-        let mut columns = Vec::with_capacity(roots.len());
-        for (field, root) in table.fields().iter().zip(roots) {
-            let stored = root.and_then(|root| Some((root, hinted.fields().get(root)?)));
+        let source = |(field, root): (&FieldRef, Option<usize>)| {
+            let root = root?;
+            let whole = hinted.fields().get(root)?;
+            let stored = if footer.by_place { Arc::clone(whole) } else { narrow::stored(whole, field) };
+            let leaves = leaves_of(&stored, root, &footer.metadata);
             // Refused only where it is asked for: other columns can be read.
-            columns.push(stored.map(|(root, stored)| (root, Adapt::new(stored, field, &between).map(Arc::new))));
-        }
+            let adapt = Adapt::new(&stored, field, &between).map(Arc::new);
+            Some(Source { root, leaves, adapt })
+        };
+        let columns = table.fields().iter().zip(roots).map(source).collect();
         Ok(Layout { reader, columns })
     }
 
-    /// The root column of the file that table column `at` is made of.
-    pub(super) fn root(&self, at: usize) -> Option<usize> {
-        self.columns.get(at).and_then(|column| column.as_ref()).map(|(root, _)| *root)
+    fn source(&self, at: usize) -> Option<&Source> {
+        self.columns.get(at)?.as_ref()
+    }
+
+    /// The leaf columns of the file that table column `at` is made of; none where the file doesn't have it.
+    pub(super) fn leaves(&self, at: usize) -> &[usize] {
+        self.source(at).map_or(&[], |source| &source.leaves)
     }
 
     /// The same reader, whose batches have one more column at their end: each row's position in the file.
@@ -103,15 +119,17 @@ impl Layout {
         table: &SchemaRef,
         absent: impl Fn(&Field) -> Result<ScalarValue>,
     ) -> Result<Reshape> {
-        let mut roots: Vec<usize> = wanted.iter().filter_map(|at| self.root(*at)).collect();
+        let mut roots: Vec<usize> = wanted.iter().filter_map(|at| self.source(*at)).map(|source| source.root).collect();
         roots.sort_unstable();
         roots.dedup();
         let mut slots = Vec::with_capacity(wanted.len());
         for at in wanted {
             let field = table.field(*at);
-            let stored = match self.columns.get(*at).and_then(|column| column.as_ref()) {
-                Some((root, Ok(adapt))) => Some((roots.partition_point(|r| r < root), Arc::clone(adapt))),
-                Some((_, Err(refused))) => return Err(refused.error()),
+            let stored = match self.source(*at) {
+                Some(Source { root, adapt: Ok(adapt), .. }) => {
+                    Some((roots.partition_point(|r| r < root), Arc::clone(adapt)))
+                }
+                Some(Source { adapt: Err(refused), .. }) => return Err(refused.error()),
                 None => None,
             };
             slots.push(match (MetadataColumn::of(field).filter(|column| column.by_row()), stored) {
@@ -121,11 +139,10 @@ impl Layout {
                 (None, None) => Slot::Constant(absent(field)?),
             });
         }
-        let parquet = self.reader.parquet_schema();
-        let mask = ProjectionMask::roots(parquet, roots.iter().copied());
-        let leaves = (0..parquet.num_columns())
-            .filter(|leaf| roots.binary_search(&parquet.get_column_root_idx(*leaf)).is_ok())
-            .collect();
+        let mut leaves: Vec<usize> = wanted.iter().flat_map(|at| self.leaves(*at)).copied().collect();
+        leaves.sort_unstable();
+        leaves.dedup();
+        let mask = ProjectionMask::leaves(self.reader.parquet_schema(), leaves.iter().copied());
         let output = table.project(wanted).map_err(|e| Error::new(Code::Internal, e.to_string()))?;
         Ok(Reshape { mask, leaves, schema: Arc::new(output), slots })
     }
@@ -157,6 +174,12 @@ impl Reshape {
         self.slots.iter().any(|slot| matches!(slot, Slot::Inherited(_, inherited) if inherited.numbered()))
     }
 
+    /// Whether no column holds lists or maps, so that each row has one value in each leaf.
+    pub(super) fn is_flat(&self, footer: &Footer) -> bool {
+        let schema = footer.metadata.file_metadata().schema_descr();
+        self.leaves.iter().all(|leaf| schema.column(*leaf).max_rep_level() == 0)
+    }
+
     /// A batch of `mask`'s columns as a batch of `schema`, with the same rows.
     pub(super) fn apply(&self, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         let rows = batch.num_rows();
@@ -176,6 +199,13 @@ impl Reshape {
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)
     }
+}
+
+/// The leaf columns of root column `root` that `stored`, which may be narrowed, consists of.
+fn leaves_of(stored: &Field, root: usize, metadata: &ParquetMetaData) -> Vec<usize> {
+    let schema = metadata.file_metadata().schema_descr();
+    let leaves = (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
+    leaves.filter(|leaf| narrow::has_leaf(stored, schema.column(*leaf).path().parts())).collect()
 }
 
 fn is_int96(footer: &Footer, root: usize) -> bool {

@@ -33,15 +33,15 @@ use super::columns::{Layout, Reshape};
 use super::deletes::{Live, Removal, Removing, numbered};
 use super::filter::{Conjunct, RowTest, truth};
 use super::footer::Footer;
-use super::guarded::{Guarded, guarded};
+use super::guarded::Guarded;
 use super::opener::{Batches, Reading, external};
 use super::prune::Selection;
 use super::reader::{DecoderInput, FileIo};
 use super::report::FileTally;
-use super::selected::{overall, root_bytes};
-use crate::error::Error;
+use super::selected::{leaf_bytes, overall};
+use crate::error::{Error, guarded};
 use crate::observe::Reason;
-use crate::scan::{DeleteKind, MetadataColumn, Task};
+use crate::scan::{DeleteKind, Task};
 
 /// How one piece of a file is decoded.
 pub(super) struct Decoder {
@@ -69,21 +69,33 @@ impl Decoder {
     ) -> DataFusionResult<Self> {
         let compares_keys = task.delete_files().any(|file| matches!(file.kind, DeleteKind::Equality { .. }));
         let (table, schema) = match compares_keys {
-            false => (&reading.scan.view.arrow, &reading.scan.view.schema),
+            false => (&reading.table, &reading.scan.view.schema),
             true => (&reading.scan.deletes.keys.table, &reading.scan.deletes.keys.schema),
         };
         let nested = nested_constants(task, table, schema).map_err(external)?;
-        let layout = footer.layout(table, nested.is_empty(), || Layout::new(footer, table, schema, &nested));
-        let layout = layout.map_err(|e| external(e.with("file", &task.object.location)))?;
-        let absent = |field: &Field| constant(field, task, schema);
         let of_file = |e: Error| external(e.with("file", &task.object.location));
+        let map = |table: &SchemaRef| Layout::new(footer, table, schema, &nested);
+        let layout = footer.layout(table, nested.is_empty(), || map(table)).map_err(of_file)?;
+        let absent = |field: &Field| constant(field, task, schema);
         let reshape = |columns: &[usize]| layout.reshape(columns, table, absent).map_err(of_file);
 
         let selection = live.rows.as_ref().unwrap_or(&live.selection);
-        let conditions = open.into_iter().chain(reading.moving.tests()).collect();
-        let (early, late) = split(reading, conditions, &layout, (footer, selection), io.gap());
-        let tests = early.iter().map(|conjunct| RowTest::new(conjunct, reshape(&conjunct.columns)?));
-        let tests: Vec<RowTest> = tests.collect::<DataFusionResult<_>>()?;
+        let test = |conjunct: &Conjunct| match &conjunct.within {
+            Some(narrow) => map(narrow)?.reshape(&conjunct.columns, narrow, absent),
+            None => layout.reshape(&conjunct.columns, table, absent),
+        };
+        let tests = open.into_iter().chain(reading.moving.tests());
+        let tests = tests.filter_map(|conjunct| match test(conjunct) {
+            Err(_) if conjunct.optional => None,
+            shape => Some(shape.map(|shape| (conjunct, shape)).map_err(of_file)),
+        });
+        let tests = tests.collect::<DataFusionResult<_>>()?;
+        let wanted: Vec<usize> = reading.wanted.iter().flat_map(|at| layout.leaves(*at)).copied().collect();
+        let (early, late) = split(tests, &wanted, footer, selection, io.gap());
+        let tests: Vec<RowTest> = early
+            .into_iter()
+            .map(|(conjunct, shape)| RowTest::new(conjunct, shape))
+            .collect::<DataFusionResult<_>>()?;
         let columns = columns_with(&reading.wanted, &late, removal.columns().into_iter());
         let removing = removal.after_decoding(&columns, live.by_number).map_err(external)?;
         let output = reshape(&columns)?;
@@ -147,38 +159,34 @@ impl Decoder {
     }
 }
 
-/// Which conditions are tested while decoding (in order), and which afterwards. Decoding a condition's columns ahead
-/// costs a request for each row group; it pays where what it can spare is worth that, and at least as large as those
-/// columns.
+/// Which conditions are tested while decoding (in order), and which afterwards. Decoding a condition's columns ahead costs
+/// a request for each row group; it pays where what it can spare is worth that, and at least as large as those columns.
+/// `wanted` are the leaf columns of the projection.
 fn split<'c>(
-    reading: &Reading,
-    open: Vec<&'c Conjunct>,
-    layout: &Layout,
-    (footer, selection): (&Footer, &Selection),
+    tests: Vec<(&'c Conjunct, Reshape)>,
+    wanted: &[usize],
+    footer: &Footer,
+    selection: &Selection,
     request: u64,
-) -> (Vec<&'c Conjunct>, Vec<&'c Conjunct>) {
-    let table = &reading.scan.view.arrow;
+) -> (Vec<(&'c Conjunct, Reshape)>, Vec<&'c Conjunct>) {
     let enough = request.saturating_mul(selection.len() as u64);
-    let stored = |columns: &mut dyn Iterator<Item = usize>| -> u64 {
-        columns.filter_map(|at| layout.root(at)).map(|root| root_bytes(footer, selection, root)).sum()
+    let stored = |leaves: &mut dyn Iterator<Item = usize>| -> u64 {
+        leaves.map(|leaf| leaf_bytes(footer, selection, leaf)).sum()
     };
     let (mut early, mut late) = (Vec::new(), Vec::new());
-    for conjunct in open {
-        let own = stored(&mut conjunct.columns.iter().copied());
-        let spared = stored(&mut reading.wanted.iter().copied().filter(|at| !conjunct.columns.contains(at)));
-        let in_file = conjunct.columns.iter().any(|at| layout.root(*at).is_some());
-        let flat = conjunct.columns.iter().all(|at| !table.field(*at).data_type().is_nested());
+    for (conjunct, shape) in tests {
+        let own = stored(&mut shape.leaves.iter().copied());
+        let spared = stored(&mut wanted.iter().copied().filter(|leaf| !shape.leaves.contains(leaf)));
         // Rows are numbered once they are decoded.
-        let by_row = |at: &usize| MetadataColumn::of(table.field(*at)).is_some_and(MetadataColumn::by_row);
-        let early_enough = in_file && flat && !conjunct.columns.iter().any(by_row);
+        let early_enough = !shape.leaves.is_empty() && shape.is_flat(footer) && !shape.numbered();
         match early_enough && spared >= own.max(enough) {
-            true => early.push((!conjunct.is_lookup(), own, conjunct)),
+            true => early.push((!conjunct.is_lookup(), own, conjunct, shape)),
             false if conjunct.optional => {}
             false => late.push(conjunct),
         }
     }
-    early.sort_by_key(|(not_lookup, bytes, _)| (*not_lookup, *bytes));
-    (early.into_iter().map(|(_, _, conjunct)| conjunct).collect(), late)
+    early.sort_by_key(|(not_lookup, bytes, ..)| (*not_lookup, *bytes));
+    (early.into_iter().map(|(_, _, conjunct, shape)| (conjunct, shape)).collect(), late)
 }
 
 /// The `wanted` columns, those of conditions that are tested after decoding, and the `keys` of deletes.

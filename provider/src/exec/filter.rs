@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
@@ -18,6 +19,7 @@ use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ArrowPredicate;
 
 use super::columns::Reshape;
+use super::narrow::narrowed;
 use super::prune::{FileFacts, Selection};
 use crate::predicate::{self, Claim, Op, Predicate};
 use crate::scan::{Task, View, primitive};
@@ -29,6 +31,8 @@ pub(super) struct Conjunct {
     pub(super) claim: Claim,
     /// The table columns it reads, ascending.
     pub(super) columns: Vec<usize>,
+    /// The table narrowed to what it reads, where that is less than whole columns.
+    pub(super) within: Option<SchemaRef>,
     /// Somebody else tests it too: rows that fail it may be given out.
     pub(super) optional: bool,
 }
@@ -42,7 +46,9 @@ impl Conjunct {
             let mut columns: Vec<usize> = collect_columns(expr).iter().map(|column| column.index()).collect();
             columns.sort_unstable();
             columns.dedup();
-            Conjunct { expr: Arc::clone(expr), claim, columns, optional: false }
+            let narrow = narrowed(&view.arrow, [expr]);
+            let within = (!Arc::ptr_eq(&narrow, &view.arrow)).then_some(narrow);
+            Conjunct { expr: Arc::clone(expr), claim, columns, within, optional: false }
         })
         .collect()
     }

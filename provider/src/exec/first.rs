@@ -16,7 +16,7 @@ use datafusion::physical_expr::PhysicalSortExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 
-use crate::predicate::{Facts, Value};
+use crate::predicate::{Facts, Value, column_of};
 use crate::scan::{Piece, View, primitive};
 use crate::schema::field_id;
 
@@ -31,11 +31,9 @@ pub(super) struct First {
 impl First {
     /// The first key of a sort over the projected columns of a scan, if it is a column that files have bounds of.
     pub(super) fn of(sort: &PhysicalSortExpr, projection: &ProjectionExprs, view: &View) -> Option<Self> {
-        let column = |expr: &Arc<dyn datafusion::physical_expr::PhysicalExpr>| {
-            expr.as_any().downcast_ref::<Column>().map(Column::index)
-        };
-        let projected = projection.iter().nth(column(&sort.expr)?)?;
-        let field = field_id(view.arrow.fields().get(column(&projected.expr)?)?)?;
+        let column = sort.expr.as_any().downcast_ref::<Column>()?.index();
+        let projected = projection.iter().nth(column)?;
+        let field = field_id(column_of(&projected.expr, &view.arrow)?)?;
         primitive(&view.schema, field)?;
         Some(First { field, descending: sort.options.descending, nulls_first: sort.options.nulls_first })
     }

@@ -20,13 +20,13 @@ use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{
     FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, RowGroupMetaData,
 };
+use parquet::schema::types::{Type, TypePtr};
 use tokio::sync::OnceCell;
 
 use super::columns::Layout;
-use super::guarded::guarded;
 use super::names::{Naming, has_ids, with_plain_text};
 use super::reader::{FileIo, Tail};
-use crate::error::{Code, Error, Result};
+use crate::error::{Code, Error, Result, guarded};
 use crate::scan::{Object, Role};
 
 /// Files up to this size are read whole by their first request: the rest costs less than another round trip.
@@ -44,8 +44,6 @@ pub(super) struct Footer {
     pub(super) metadata: Arc<ParquetMetaData>,
     /// Root column of each top-level field id.
     roots: HashMap<i32, usize>,
-    /// The leaf of each root column that is one leaf and not repeated.
-    leaves: Vec<Option<usize>>,
     /// No column has a field id, at any depth.
     nameless: bool,
     /// The ids are the columns' places.
@@ -75,17 +73,10 @@ impl Footer {
             }
         }
         let nameless = !fields.iter().any(|field| has_ids(field));
-        let mut leaves = vec![None; fields.len()];
-        for leaf in 0..schema.num_columns() {
-            let root = schema.get_column_root_idx(leaf);
-            if let (Some(slot), true) = (leaves.get_mut(root), schema.get_column_root(leaf).is_primitive()) {
-                *slot = (schema.column(leaf).max_rep_level() == 0).then_some(leaf);
-            }
-        }
         // The layout is filled in later; it is some hundred bytes a column.
         let size = metadata.memory_size() + fields.len() * 512;
         let metadata = Arc::new(metadata);
-        Ok(Footer { metadata, roots, leaves, nameless, by_place: false, file_size, layout: Mutex::new(None), size })
+        Ok(Footer { metadata, roots, nameless, by_place: false, file_size, layout: Mutex::new(None), size })
     }
 
     /// The footer of a file without field ids, with those that `naming` gives.
@@ -100,9 +91,23 @@ impl Footer {
         self.roots.get(&field).copied()
     }
 
-    /// The leaf column that holds a top-level field of single values.
-    pub(super) fn leaf(&self, field: i32) -> Option<usize> {
-        self.leaves.get(self.root(field)?).copied().flatten()
+    /// The leaf column that holds a field of single values, by the ids that lead to it through structs, its own last.
+    pub(super) fn leaf(&self, path: &[i32]) -> Option<usize> {
+        let (first, rest) = path.split_first()?;
+        let root = self.root(*first)?;
+        let schema = self.metadata.file_metadata().schema_descr();
+        let mut leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == root)?;
+        let mut field = schema.root_schema().get_fields().get(root)?;
+        for id in rest {
+            let mut before = field.is_group().then(|| field.get_fields())?.iter();
+            let is_it = |field: &TypePtr| field.get_basic_info().has_id() && field.get_basic_info().id() == *id;
+            field = before.find(|field| {
+                let found = is_it(field);
+                leaf += if found { 0 } else { leaves_of(field) };
+                found
+            })?;
+        }
+        (field.is_primitive() && schema.column(leaf).max_rep_level() == 0).then_some(leaf)
     }
 
     /// The adaption of the file's columns to a table schema; the last one that depends on nothing else (`keep`) is kept.
@@ -177,28 +182,30 @@ impl Footers {
 
     /// The footer of a file, if it is remembered.
     pub(super) fn known(&self, object: &Object, io: &mut FileIo) -> Option<Arc<Footer>> {
-        let footer = self.remembered::<Footer>(object, "")?;
-        io.resize(footer.file_size);
-        match object.role == Role::Data && footer.nameless {
-            true => self.remembered(object, &self.naming.part()),
-            false => Some(footer),
-        }
+        let plain = self.remembered::<Footer>(object, "")?;
+        io.resize(plain.file_size);
+        self.with_ids(object, &plain)
     }
 
     /// The footer of a file. What was read beyond it stays in `io`.
     pub(super) async fn load(&self, object: &Object, io: &mut FileIo) -> Result<Arc<Footer>> {
-        let footer = self.load_plain(object, io).await?;
-        io.resize(footer.file_size);
-        if object.role != Role::Data || !footer.nameless {
+        let plain = self.load_plain(object, io).await?;
+        io.resize(plain.file_size);
+        if let Some(footer) = self.with_ids(object, &plain) {
             return Ok(footer);
         }
-        let part = self.naming.part();
-        if let Some(named) = self.remembered::<Footer>(object, &part) {
-            return Ok(named);
-        }
-        let named = Arc::new(footer.named(&self.naming, object)?);
-        self.remember(object, &part, Arc::clone(&named) as _);
+        let named = Arc::new(plain.named(&self.naming, object)?);
+        self.remember(object, &self.naming.part(), Arc::clone(&named) as _);
         Ok(named)
+    }
+
+    /// The footer that columns are looked up in: as the file has it, or with the ids that a data file without any was given
+    /// before.
+    fn with_ids(&self, object: &Object, plain: &Arc<Footer>) -> Option<Arc<Footer>> {
+        match object.role == Role::Data && plain.nameless {
+            true => self.remembered(object, &self.naming.part()),
+            false => Some(Arc::clone(plain)),
+        }
     }
 
     /// The footer as the file has it.
@@ -355,6 +362,11 @@ async fn read(object: &Object, io: &FileIo, size: u64) -> Result<(ParquetMetaDat
             DecodeResult::Finished => return Err(io.corrupt(format!("the {} has no Parquet footer", object.noun()))),
         }
     }
+}
+
+/// How many leaf columns a column is stored in.
+fn leaves_of(field: &Type) -> usize {
+    if field.is_primitive() { 1 } else { field.get_fields().iter().map(|field| leaves_of(field)).sum() }
 }
 
 /// Whether the rows of all row groups are a number that positions can be counted by.

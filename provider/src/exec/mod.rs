@@ -16,6 +16,7 @@ mod footer;
 mod guarded;
 mod moving;
 mod names;
+mod narrow;
 mod numbers;
 mod opener;
 mod prune;

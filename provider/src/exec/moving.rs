@@ -34,6 +34,11 @@ impl Moving {
         Moving(Arc::new(all))
     }
 
+    /// All of them, whatever they say by now.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Conjunct> {
+        self.0.iter()
+    }
+
     /// What every row still wanted satisfies.
     pub(super) fn now(&self, view: &View) -> Vec<Predicate> {
         let each = self.0.iter().map(|filter| Arc::clone(&filter.expr)).collect::<Vec<_>>();

@@ -50,6 +50,8 @@ pub(super) struct Reading {
     pub(super) projection: ProjectionExprs,
     /// The table columns that the projection reads, ascending.
     pub(super) wanted: Vec<usize>,
+    /// The table as far as the projection and the conditions read it.
+    pub(super) table: SchemaRef,
     pub(super) batch_size: usize,
     pub(super) limit: Option<usize>,
     pub(super) ahead: Ahead,

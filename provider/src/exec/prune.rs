@@ -23,6 +23,7 @@ use crate::error::Result;
 use crate::observe::{Reason, Tally};
 use crate::predicate::{Facts, Op, Predicate, Value};
 use crate::scan::{Task, primitive};
+use crate::schema::path;
 
 /// Row groups to read, in order, and for each the rows that may match (`None`: all).
 pub(super) type Selection = Vec<(usize, Option<Vec<Range<usize>>>)>;
@@ -59,10 +60,11 @@ impl<'a> FileFacts<'a> {
             let Some(table) = primitive(schema, field) else {
                 return Column::Opaque;
             };
-            if footer.root(field).is_none() && is_top_level(schema, field) {
+            let path: Vec<i32> = path(schema, field).into_iter().flatten().map(|field| field.id).collect();
+            if path.len() == 1 && footer.root(field).is_none() {
                 return absent::value(field, task, schema).map_or(Column::Opaque, Column::Absent);
             }
-            let stored = footer.leaf(field).and_then(|leaf| Stored::new(&footer.metadata, leaf, table));
+            let stored = footer.leaf(&path).and_then(|leaf| Stored::new(&footer.metadata, leaf, table));
             stored.map_or(Column::Opaque, Column::Stored)
         };
         let columns = fields.into_iter().map(|field| (field, column(field))).collect();
@@ -250,10 +252,6 @@ fn everywhere(value: Option<&Value>, rows: Option<u64>) -> Facts {
             float: matches!(value, Value::Double(_)),
         },
     }
-}
-
-fn is_top_level(schema: &Schema, field: i32) -> bool {
-    schema.as_struct().fields().iter().any(|f| f.id == field)
 }
 
 /// The columns that a bloom filter could speak of.

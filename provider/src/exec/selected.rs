@@ -7,12 +7,9 @@ use parquet::arrow::arrow_reader::RowSelection;
 use super::footer::Footer;
 use super::prune::Selection;
 
-/// Stored bytes of a root column that hold selected rows.
-pub(super) fn root_bytes(footer: &Footer, selection: &Selection, root: usize) -> u64 {
-    let schema = footer.metadata.file_metadata().schema_descr();
-    let leaves = || (0..schema.num_columns()).filter(|leaf| schema.get_column_root_idx(*leaf) == root);
-    let each = selection.iter().flat_map(|(group, rows)| leaves().map(move |leaf| (*group, leaf, rows.as_deref())));
-    each.map(|(group, leaf, rows)| chunk_bytes(footer, group, leaf, rows)).sum()
+/// Stored bytes of a leaf column that hold selected rows.
+pub(super) fn leaf_bytes(footer: &Footer, selection: &Selection, leaf: usize) -> u64 {
+    selection.iter().map(|(group, rows)| chunk_bytes(footer, *group, leaf, rows.as_deref())).sum()
 }
 
 fn chunk_bytes(footer: &Footer, group: usize, leaf: usize, rows: Option<&[Range<usize>]>) -> u64 {

@@ -6,6 +6,7 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+use arrow::datatypes::SchemaRef;
 use chrono::DateTime;
 use datafusion::common::config::ConfigOptions;
 use datafusion::datasource::listing::PartitionedFile;
@@ -25,6 +26,7 @@ use super::ahead::Ahead;
 use super::filter::Conjunct;
 use super::first::First;
 use super::moving::Moving;
+use super::narrow::narrowed;
 use super::opener::{Opener, Reading};
 use super::report::Scan;
 use crate::predicate::Predicate;
@@ -100,6 +102,13 @@ impl IcebergSource {
         each
     }
 
+    /// The table as far as anything of it is read.
+    fn read(&self) -> SchemaRef {
+        let projected = self.projection.iter().map(|projected| &projected.expr);
+        let tested = self.conjuncts.iter().chain(self.moving.all()).map(|conjunct| &conjunct.expr);
+        narrowed(&self.scan.view.arrow, projected.chain(tested))
+    }
+
     fn proven(&self, conjunct: &Conjunct) -> bool {
         self.scan.plan.tasks.iter().all(|task| conjunct.proven_by_manifest(task, &self.scan.view))
     }
@@ -151,6 +160,7 @@ impl FileSource for IcebergSource {
             prune: self.prune(),
             projection: self.projection.clone(),
             wanted: self.projection.column_indices(),
+            table: self.read(),
             batch_size: self.batch_size.unwrap_or(BATCH_SIZE),
             limit: config.limit,
             ahead: Ahead::new(files, &self.scan, partitions),

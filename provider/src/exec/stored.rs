@@ -72,6 +72,10 @@ impl Stored {
         if matches!(columns, ColumnIndexMetaData::NONE) || columns.num_pages() != pages.len() as u64 {
             return None;
         }
+        let begins: Vec<i64> = pages.iter().map(|page| page.first_row_index).collect();
+        if !covers(&begins, rows) {
+            return None;
+        }
         let mut all = Vec::with_capacity(pages.len());
         for (at, page) in pages.iter().enumerate() {
             let end = pages.get(at + 1).map_or(rows, |next| next.first_row_index);
@@ -179,6 +183,14 @@ impl Stored {
     }
 }
 
+/// Whether pages that begin at these rows hold all of a row group's: what no page holds would never be read.
+fn covers(begins: &[i64], rows: i64) -> bool {
+    match begins {
+        [] => rows == 0,
+        [first, ..] => *first == 0 && begins.is_sorted() && begins.last().is_some_and(|last| *last <= rows),
+    }
+}
+
 fn of_float(value: Option<impl Into<f64>>) -> Option<Value> {
     Some(Value::Double(value?.into()))
 }
@@ -257,6 +269,14 @@ fn decimal_scale(leaf: &ColumnDescriptor) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_hold_every_row_or_are_not_believed() {
+        assert!(covers(&[0, 40, 80], 100) && covers(&[0, 40, 40], 40) && covers(&[], 0));
+        for begins in [&[1, 40, 80][..], &[0, 80, 40], &[0, 40, 101], &[-1, 40], &[]] {
+            assert!(!covers(begins, 100), "{begins:?}");
+        }
+    }
 
     #[test]
     fn decimals_are_signed() {

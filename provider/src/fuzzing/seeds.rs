@@ -151,6 +151,14 @@ fn tables() {
         ("carried-transform".to_owned(), with("\"transform\":\"bucket[4]\"", "\"transform\":\"zorder\"")),
         ("dropped-column".to_owned(), with("{\"source-id\":6,", "{\"source-id\":77,")),
         ("v1".to_owned(), V1.as_bytes().to_vec()),
+        (
+            "without-a-list".to_owned(),
+            V1.replace("\"manifest-list\":\"memory://fuzz/snap-1.avro\"", MANIFESTS).into_bytes(),
+        ),
+        (
+            "default-in-nanoseconds".to_owned(),
+            with("\"type\":\"long\",\"initial-default\":7,\"write-default\":7", DEFAULT),
+        ),
     ];
     replay("table_metadata", seeds, table_metadata);
 }
@@ -160,6 +168,9 @@ const V1: &str = r#"{"format-version":1,"location":"memory://fuzz","last-updated
 {"id":2,"name":"b","required":false,"type":{"type":"map","key-id":3,"key":"string","value-id":4,"value-required":false,
 "value":"int"}}]},"partition-spec":[{"source-id":1,"name":"a","transform":"identity"}],"properties":{},
 "current-snapshot-id":5,"snapshots":[{"snapshot-id":5,"timestamp-ms":1,"manifest-list":"memory://fuzz/snap-1.avro"}]}"#;
+
+const MANIFESTS: &str = "\"manifests\":[\"memory://fuzz/m.avro\"]";
+const DEFAULT: &str = "\"type\":\"timestamptz_ns\",\"initial-default\":\"1969-12-31T23:59:59.000000001+00:00\"";
 
 #[test]
 fn filters() {

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use iceberg::spec::{ManifestContentType, ManifestFile, TableMetadata};
 use object_store::{ObjectStoreExt, PutPayload};
 
-use crate::metadata::Manifests;
+use crate::metadata::{Manifests, with_defaults};
 use crate::scan::View;
 use crate::schema::to_arrow;
 use crate::storage::{Env, Stores};
@@ -56,7 +56,7 @@ pub(super) fn metadata() -> Arc<TableMetadata> {
 
 /// The table at a snapshot, as queries see it; nothing is remembered of other inputs.
 pub(super) fn view(stores: &Stores, metadata: &Arc<TableMetadata>, snapshot: Option<i64>) -> crate::Result<View> {
-    let schema = Arc::clone(metadata.current_schema());
+    let schema = with_defaults(metadata, metadata.current_schema())?;
     Ok(View {
         name: "t".to_owned(),
         metadata: Arc::clone(metadata),

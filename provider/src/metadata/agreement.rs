@@ -455,3 +455,31 @@ fn a_list_of_format_version_1_counts_only_what_it_counts() {
     let negative = [&[20][..], &[4], b"ab", &[2], &[0, 14], &[2, 5], &[0], &[0]].concat();
     assert!(List::read(&avro::made_of(&[("avro.schema", schema)], &negative, 1)).unwrap_err().contains("count of -3"));
 }
+
+#[test]
+fn counts_of_a_list_are_taken_up_to_the_end_of_their_types() {
+    let schema = r#"{"type":"record","name":"manifest_file","fields":[
+        {"name":"manifest_path","type":"string"},
+        {"name":"manifest_length","type":"long"},
+        {"name":"partition_spec_id","type":"int"},
+        {"name":"added_snapshot_id","type":"long"},
+        {"name":"added_files_count","type":"long"},
+        {"name":"existing_rows_count","type":"long"}]}"#;
+    let list = |files: i64, rows: i64| {
+        let mut record = [&[4][..], b"ab", &[20], &[0], &[14]].concat();
+        for count in [files, rows] {
+            let mut zigzag = ((count << 1) ^ (count >> 63)).cast_unsigned();
+            while zigzag > 0x7f {
+                record.push((zigzag & 0x7f) as u8 | 0x80);
+                zigzag >>= 7;
+            }
+            record.push(zigzag as u8);
+        }
+        List::read(&avro::made_of(&[("avro.schema", schema)], &record, 1))
+    };
+    let read = list(i64::from(u32::MAX), i64::MAX).unwrap();
+    assert_eq!(read[0].added_files_count, Some(u32::MAX));
+    assert_eq!(read[0].existing_rows_count, Some(i64::MAX.cast_unsigned()));
+    assert!(list(i64::from(u32::MAX) + 1, 0).unwrap_err().contains("count of 4294967296"));
+    assert!(list(0, i64::MIN).unwrap_err().contains("count of -9223372036854775808"));
+}

@@ -6,6 +6,8 @@
 //!   variant, later types    ▶ binary      reading the column is refused by name, the others are read
 //!   zorder(a, b), later ones ▶ unknown    a transform that is never pruned on
 //!   a default spec over a dropped column ▶ the unpartitioned spec
+//!   branches and tags of version 1 ▶ a property
+//!   manifests without a list ▶ a list's location that names them (`carry_snapshot`)
 //! ```
 //!
 //! Such a table is read and never written: a commit would put down what is carried in place of what was there. Why not is
@@ -15,9 +17,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use iceberg::spec::TableMetadata;
+use iceberg::spec::{MAIN_BRANCH, TableMetadata};
 use serde_json::{Map, Value as Json, json};
 
+use super::carry_snapshot;
 use crate::error::{Code, Error, Result};
 
 /// Why the table can't be written.
@@ -88,11 +91,12 @@ pub(super) fn carry(metadata: &mut Json) -> bool {
     }
     if version == 1 {
         carried.specs_of_version_1(metadata);
+        carried.refs_of_version_1(metadata);
     }
     for list in ["partition-specs", "sort-orders"] {
         items(metadata.get_mut(list)).flat_map(|one| items(one.get_mut("fields"))).for_each(|f| carried.transform(f));
     }
-    carried.summaries(metadata);
+    carried.snapshots(metadata, version);
     carried.default_spec(metadata);
     carried.note(metadata);
     carried.changed
@@ -101,12 +105,23 @@ pub(super) fn carry(metadata: &mut Json) -> bool {
 /// Notes why metadata that can be read can't be put down, with what is only to be found in what is put down.
 pub(super) fn keep_from_writing(metadata: &mut Json, reason: &str) {
     let refs = metadata.get("refs").map(Json::to_string);
+    let before = metadata.get("properties").and_then(|properties| properties.get(READ_ONLY)?.as_str());
+    let before = before.map(|before| format!("{before}; ")).unwrap_or_default();
+    set_property(metadata, READ_ONLY, before + reason);
+    set_property(metadata, REFS, refs.unwrap_or_else(|| "null".to_owned()));
+}
+
+/// Keeps something beside the table's own properties.
+pub(super) fn set_property(metadata: &mut Json, key: &str, value: String) {
     let Some(object) = metadata.as_object_mut() else { return };
-    let properties = object.entry("properties").or_insert_with(|| Json::Object(Map::new()));
-    let Some(properties) = properties.as_object_mut() else { return };
-    let before = properties.get(READ_ONLY).and_then(Json::as_str).map(|before| format!("{before}; "));
-    properties.insert(READ_ONLY.to_owned(), Json::from(before.unwrap_or_default() + reason));
-    properties.insert(REFS.to_owned(), Json::from(refs.unwrap_or_else(|| "null".to_owned())));
+    let properties = object.entry("properties").or_insert(Json::Null);
+    if properties.is_null() {
+        *properties = Json::Object(Map::new());
+    }
+    // Others are refused with the file.
+    if let Some(properties) = properties.as_object_mut() {
+        properties.insert(key.to_owned(), Json::from(value));
+    }
 }
 
 fn items(list: Option<&mut Json>) -> impl Iterator<Item = &mut Json> {
@@ -196,15 +211,24 @@ impl Carried {
         }
     }
 
-    /// A snapshot without a summary could be of any operation; the one that promises least is assumed.
-    fn summaries(&mut self, metadata: &mut Json) {
-        for snapshot in items(metadata.get_mut("snapshots")) {
-            let Some(snapshot) = snapshot.as_object_mut() else { continue };
-            let summary = snapshot.entry("summary").or_insert_with(|| Json::Object(Map::new()));
-            if let Some(summary) = summary.as_object_mut().filter(|summary| !summary.contains_key("operation")) {
-                self.changed = true;
-                summary.insert("operation".to_owned(), Json::from("overwrite"));
-            }
+    /// Branches and tags, which the format library leaves out of version 1, and how long to keep what `main` names.
+    fn refs_of_version_1(&mut self, metadata: &Json) {
+        let refs = metadata.get("refs").and_then(Json::as_object).into_iter().flatten();
+        let plain = |name: &str, held: &Json| {
+            name == MAIN_BRANCH
+                && held.as_object().is_some_and(|held| held.keys().all(|key| key == "snapshot-id" || key == "type"))
+        };
+        if refs.into_iter().any(|(name, held)| !plain(name, held)) {
+            self.changed = true;
+            self.reasons.insert("it is of format version 1 and has branches or tags".to_owned());
+        }
+    }
+
+    fn snapshots(&mut self, metadata: &mut Json, version: i64) {
+        for snapshot in items(metadata.get_mut("snapshots")).filter_map(Json::as_object_mut) {
+            let carry_snapshot::Carried { changed, reason } = carry_snapshot::carry(snapshot, version);
+            self.changed |= changed;
+            self.reasons.extend(reason);
         }
     }
 
@@ -242,13 +266,13 @@ impl Carried {
     }
 
     fn note(&self, metadata: &mut Json) {
-        let Some(object) = metadata.as_object_mut().filter(|_| !self.reasons.is_empty()) else { return };
-        let properties = object.entry("properties").or_insert_with(|| Json::Object(Map::new()));
-        let Some(properties) = properties.as_object_mut() else { return };
+        if self.reasons.is_empty() {
+            return;
+        }
         let reasons: Vec<&str> = self.reasons.iter().map(String::as_str).collect();
-        properties.insert(READ_ONLY.to_owned(), Json::from(reasons.join("; ")));
+        keep_from_writing(metadata, &reasons.join("; "));
         if !self.unreadable.is_empty() {
-            properties.insert(UNREADABLE.to_owned(), Json::from(json!(self.unreadable).to_string()));
+            set_property(metadata, UNREADABLE, json!(self.unreadable).to_string());
         }
     }
 }

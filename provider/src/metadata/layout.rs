@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use iceberg::spec::{FormatVersion, ManifestMetadata, PartitionSpec, PrimitiveType, SchemaRef, Transform};
+use iceberg::spec::{
+    FormatVersion, ManifestContentType, ManifestMetadata, PartitionSpec, PrimitiveType, SchemaRef, Transform,
+};
 use parking_lot::Mutex;
 use serde_json::Value as Json;
 
@@ -24,6 +26,8 @@ pub(super) struct Layout {
     pub(super) schema: SchemaRef,
     pub(super) spec: PartitionSpec,
     pub(super) version: FormatVersion,
+    /// What the files are that it names.
+    pub(super) content: ManifestContentType,
     /// The partition fields: id and type of value, in the order of the tuple.
     pub(super) tuple: Vec<TupleField>,
 }
@@ -93,7 +97,15 @@ impl Layout {
         };
         ids::number_entry(&mut entry, &named);
         let file = ids::data_file(&entry).ok_or("its schema has no data file")?.clone();
-        Ok(Layout { entry, file, schema: read.schema, spec: read.partition_spec, version: read.format_version, tuple })
+        Ok(Layout {
+            entry,
+            file,
+            schema: read.schema,
+            spec: read.partition_spec,
+            version: read.format_version,
+            content: read.content,
+            tuple,
+        })
     }
 }
 

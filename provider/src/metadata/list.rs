@@ -58,7 +58,11 @@ impl List {
             manifests.push(manifest(&ty, at)?);
             Ok(())
         })?;
-        Ok(List { manifests, summaries: RwLock::default() })
+        Ok(List::of(manifests))
+    }
+
+    pub(super) fn of(manifests: Vec<ManifestFile>) -> List {
+        List { manifests, summaries: RwLock::default() }
     }
 
     /// The summaries of the manifests of a spec whose partition fields now have these types; a field without one is not
@@ -100,11 +104,9 @@ impl List {
     }
 }
 
-/// Lists of format version 1 have neither content nor sequence numbers: their manifests are of data files and as old as
-/// can be. Counts may be null, or their fields missing.
-fn manifest(ty: &Type, at: &mut Cursor<'_>) -> Result<ManifestFile, String> {
-    let (mut path, mut length, mut spec_id, mut snapshot_id) = (None, None, None, None);
-    let mut manifest = ManifestFile {
+/// What is known of a manifest of which nothing is said: it is of data files and as old as can be.
+pub(super) fn blank() -> ManifestFile {
+    ManifestFile {
         manifest_path: String::new(),
         manifest_length: 0,
         partition_spec_id: 0,
@@ -121,7 +123,14 @@ fn manifest(ty: &Type, at: &mut Cursor<'_>) -> Result<ManifestFile, String> {
         partitions: None,
         key_metadata: None,
         first_row_id: None,
-    };
+    }
+}
+
+/// Lists of format version 1 have neither content nor sequence numbers: their manifests are of data files and as old as
+/// can be. Counts may be null, or their fields missing.
+fn manifest(ty: &Type, at: &mut Cursor<'_>) -> Result<ManifestFile, String> {
+    let (mut path, mut length, mut spec_id, mut snapshot_id) = (None, None, None, None);
+    let mut manifest = blank();
     let there = ty.fields(at, |field, at| {
         let ty = &field.ty;
         match field.id {

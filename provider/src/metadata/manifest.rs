@@ -20,7 +20,7 @@ use parking_lot::Mutex;
 use super::avro::{self, Cursor, Type};
 use super::layout::{Layout, Layouts};
 use super::record::{self, Brief, Record};
-use super::{Entry, ids};
+use super::{Entry, ids, list};
 use crate::error::{Error, Result};
 
 /// A manifest as it was read. Its entries are named by their place, in file order, deleted ones included.
@@ -70,6 +70,29 @@ impl Manifest {
     ) -> std::result::Result<Manifest, String> {
         let avro = avro::read(bytes)?;
         let layout = layouts.of(&avro.meta)?;
+        Manifest::of(avro, layout, path, file)
+    }
+
+    /// Decodes a manifest that the snapshot `snapshot_id` names without a list: its header says of which partition spec it is.
+    pub(super) fn read_unlisted(
+        bytes: &[u8],
+        path: &str,
+        snapshot_id: i64,
+        layouts: &Layouts,
+    ) -> std::result::Result<Manifest, String> {
+        let avro = avro::read(bytes)?;
+        let layout = layouts.of(&avro.meta)?;
+        let partition_spec_id = layout.spec.spec_id();
+        let file = ManifestFile { partition_spec_id, added_snapshot_id: snapshot_id, ..list::blank() };
+        Manifest::of(avro, layout, path, &file)
+    }
+
+    fn of(
+        avro: avro::File,
+        layout: Arc<Layout>,
+        path: &str,
+        file: &ManifestFile,
+    ) -> std::result::Result<Manifest, String> {
         let mut heads = Vec::with_capacity(avro.room());
         let mut tuples = Tuples::default();
         let mut row_ids = RowIds::of(file);
@@ -86,6 +109,40 @@ impl Manifest {
             tuples,
             records: avro.payload,
             briefs: Mutex::default(),
+        })
+    }
+
+    /// What a list of the snapshot `snapshot_id` would say of this manifest, which it calls `path`; nothing of its partitions.
+    ///
+    /// # Errors
+    /// `manifest_corrupt` for one of delete files, which snapshots with a list only have.
+    pub(super) fn listed(&self, path: &str, snapshot_id: i64) -> Result<ManifestFile> {
+        if self.layout.content == ManifestContentType::Deletes {
+            return Err(
+                self.corrupt("it is of delete files, and named by a snapshot without a manifest list".to_owned())
+            );
+        }
+        let count = |status| {
+            let files = self.heads.iter().filter(|head| head.status == status);
+            let (files, rows) =
+                files.fold((0, 0_u64), |(n, rows), head| (n + 1, rows.saturating_add(head.record_count)));
+            (Some(files), Some(rows))
+        };
+        let (added_files_count, added_rows_count) = count(ManifestStatus::Added);
+        let (existing_files_count, existing_rows_count) = count(ManifestStatus::Existing);
+        let (deleted_files_count, deleted_rows_count) = count(ManifestStatus::Deleted);
+        Ok(ManifestFile {
+            manifest_path: path.to_owned(),
+            partition_spec_id: self.spec_id,
+            // Which one it was nobody says. To be taken for each snapshot's own is what the reference implementation does.
+            added_snapshot_id: snapshot_id,
+            added_files_count,
+            existing_files_count,
+            deleted_files_count,
+            added_rows_count,
+            existing_rows_count,
+            deleted_rows_count,
+            ..list::blank()
         })
     }
 

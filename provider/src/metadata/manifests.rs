@@ -7,13 +7,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use datafusion::common::runtime::SpawnedTask;
+use futures::stream::{StreamExt, TryStreamExt, iter};
 use iceberg::spec::{ManifestFile, Snapshot, TableMetadata};
 
 use super::cache::Cache;
 use super::layout::Layouts;
-use super::{Entry, Fetched, List, Manifest, Relocation, fetch};
+use super::{Entry, Fetched, List, Manifest, Relocation, carry_snapshot, fetch};
 use crate::error::{Code, Error, Result};
 use crate::storage::Stores;
+
+/// Manifests read at the same time to make up a list: as many as a scan reads.
+const UNLISTED_AT_ONCE: usize = 16;
 
 /// Reads manifest lists and manifests, each once per process (bounded cache keyed by path: they never change).
 /// Clones share the cache. Each is fetched with one GET, once however many ask for it at a time.
@@ -67,7 +71,8 @@ impl Manifests {
     /// [`Manifests::list`], and what it asked of the store.
     ///
     /// # Errors
-    /// `manifest_corrupt` if the list is missing or cannot be read, or is empty although its snapshot has files.
+    /// `manifest_corrupt` if the list is missing or cannot be read, or is empty although its snapshot has files; as
+    /// [`Manifests::manifest_counted`] for each manifest of a snapshot that names them without a list.
     pub async fn list_counted(
         &self,
         metadata: &TableMetadata,
@@ -79,6 +84,9 @@ impl Manifests {
                 .with("snapshot", id)
                 .with("table", metadata.location())
         })?;
+        if let Some(paths) = carry_snapshot::manifests(snapshot.manifest_list()) {
+            return self.without_list(id, &paths).await;
+        }
         let path = self.locate(snapshot.manifest_list());
         let path = path.as_ref();
         let mut fetched = Fetched::default();
@@ -93,6 +101,50 @@ impl Manifests {
         match self.cache.get_or_load(&key, load).await? {
             Value::List(manifests) => Ok((manifests, fetched)),
             Value::Manifest(_) => Err(corrupt(path, "it is a manifest and named as a manifest list")),
+        }
+    }
+
+    /// The manifests that a snapshot names itself. All are read, to learn of each what a list would say.
+    async fn without_list(&self, snapshot_id: i64, paths: &[String]) -> Result<(Arc<List>, Fetched)> {
+        let mut fetched = Fetched::default();
+        let load = async {
+            let reads: Vec<_> = paths.iter().map(|path| self.unlisted(snapshot_id, path)).collect();
+            let mut reads = iter(reads).buffered(UNLISTED_AT_ONCE);
+            let mut manifests = Vec::with_capacity(paths.len());
+            while let Some((manifest, more)) = reads.try_next().await? {
+                manifests.push(manifest);
+                fetched += more;
+            }
+            let list = List::of(manifests);
+            let weight = list.weight();
+            Ok((Value::List(Arc::new(list)), weight))
+        };
+        // It contains the names of what it is made of, and so it is the name of none of them.
+        let located: Vec<Cow<'_, str>> = paths.iter().map(|path| self.locate(path)).collect();
+        let name = format!("snapshot {snapshot_id} of {located:?}");
+        let key = Key { path: name.as_str().into(), first_row_id: None };
+        match self.cache.get_or_load(&key, load).await? {
+            Value::List(manifests) => Ok((manifests, fetched)),
+            Value::Manifest(_) => Err(corrupt(&name, "it is a manifest")),
+        }
+    }
+
+    async fn unlisted(&self, snapshot_id: i64, path: &str) -> Result<(ManifestFile, Fetched)> {
+        let located = self.locate(path);
+        let at = located.as_ref();
+        let mut fetched = Fetched::default();
+        let load = async {
+            let bytes = self.get(at, &mut fetched).await?;
+            let (layouts, path) = (Arc::clone(&self.layouts), at.to_owned());
+            let read = move |bytes: Bytes| Manifest::read_unlisted(&bytes, &path, snapshot_id, &layouts);
+            let read = decode(at, bytes, read).await?;
+            let weight = read.weight();
+            Ok((Value::Manifest(Arc::new(read)), weight))
+        };
+        let key = Key { path: at.into(), first_row_id: None };
+        match self.cache.get_or_load(&key, load).await? {
+            Value::Manifest(read) => Ok((read.listed(path, snapshot_id)?, fetched)),
+            Value::List(_) => Err(corrupt(at, "it is a manifest list and named as a manifest")),
         }
     }
 

@@ -11,6 +11,7 @@ mod avro;
 mod cache;
 mod carry;
 mod carry_manifest;
+mod carry_snapshot;
 mod defaults;
 mod ids;
 mod layout;
@@ -37,6 +38,7 @@ use crate::storage::Stores;
 #[cfg(test)]
 pub(crate) use avro::uncompressed;
 pub use carry::{check_readable, check_writable};
+pub use defaults::with_defaults;
 pub use list::{List, Summaries};
 pub use manifest::Manifest;
 pub use manifests::Manifests;

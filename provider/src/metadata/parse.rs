@@ -6,12 +6,12 @@
 
 use std::io::Read;
 
-use iceberg::spec::{NestedField, PartitionSpec, Schema, SortOrder, TableMetadata};
+use iceberg::spec::{FormatVersion, NestedField, PartitionSpec, Schema, SortOrder, TableMetadata};
 use serde::Deserialize;
 use serde_json::Value as Json;
 
 use super::carry::{carry, keep_from_writing};
-use super::defaults;
+use super::defaults::Defaults;
 use crate::error::{Code, Error, Result};
 
 /// The newest format version that can be read (table specification, "Format versioning").
@@ -26,8 +26,8 @@ const DECODED_LIMIT: u64 = 1 << 30;
 /// Parses a metadata file, compressed with gzip or not; `location` is for messages only.
 ///
 /// # Errors
-/// `metadata_version_unsupported` for a newer format version, `not_supported` for encrypted tables, defaults of types that
-/// have none yet and snapshots without a manifest list, `metadata_corrupt` for anything else that cannot be read.
+/// `metadata_version_unsupported` for a newer format version, `not_supported` for encrypted tables and defaults that do not
+/// fit their column, `metadata_corrupt` for anything else that cannot be read.
 pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
     let decoded;
     let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
@@ -38,8 +38,13 @@ pub fn parse(location: &str, bytes: &[u8]) -> Result<TableMetadata> {
     };
     let mentions = |key: &str| std::str::from_utf8(bytes).is_ok_and(|text| text.contains(key));
     let metadata = match serde_json::from_slice::<TableMetadata>(bytes) {
-        // A transform of several columns would be taken for one of the first.
-        Ok(metadata) if !mentions("\"source-ids\"") => metadata,
+        // A transform of several columns would be taken for one of the first, and a version 1 table's tags be left out.
+        Ok(metadata)
+            if !mentions("\"source-ids\"")
+                && (metadata.format_version() != FormatVersion::V1 || !mentions("\"refs\"")) =>
+        {
+            metadata
+        }
         outcome => carried(location, bytes, outcome)?,
     };
     let metadata = if mentions("-default\"") { with_defaults(location, bytes, metadata)? } else { metadata };
@@ -83,11 +88,11 @@ fn carried(
 /// What has defaults of columns, after a look at them.
 fn with_defaults(location: &str, bytes: &[u8], metadata: TableMetadata) -> Result<TableMetadata> {
     let mut json: Json = serde_json::from_slice(bytes).map_err(|e| not_json(location, bytes, e))?;
-    defaults::check(location, &json, &metadata)?;
-    let Some(column) = defaults::unwritable(&metadata) else { return Ok(metadata) };
-    let reason = format!("the default of its column `{column}` is a fraction of a second before 1970");
+    let defaults = Defaults::of(location, &json, &metadata)?;
+    let Some(reason) = &defaults.reason else { return Ok(metadata) };
     carry(&mut json);
-    keep_from_writing(&mut json, &reason);
+    keep_from_writing(&mut json, reason);
+    defaults.note(&mut json);
     TableMetadata::deserialize(&json).map_err(|e| diagnose(location, &json, &e))
 }
 
@@ -103,8 +108,8 @@ fn not_json(location: &str, bytes: &[u8], e: serde_json::Error) -> Error {
 /// Finds what is wrong with a file that did not parse; `error` is what the format library said.
 fn diagnose(location: &str, json: &Json, error: &serde_json::Error) -> Error {
     wrong_version(location, json)
-        .or_else(|| inline_manifests(location, json))
         .or_else(|| wrong_part(location, json))
+        .or_else(|| without_manifests(location, json))
         .unwrap_or_else(|| corrupt(location, explained(error)))
 }
 
@@ -126,18 +131,12 @@ pub(super) fn list<'a>(json: &'a Json, key: &str) -> impl Iterator<Item = &'a Js
     json.get(key).and_then(Json::as_array).into_iter().flatten()
 }
 
-fn inline_manifests(location: &str, json: &Json) -> Option<Error> {
-    let inline = |snapshot: &&Json| snapshot.get("manifest-list").is_none() && snapshot.get("manifests").is_some();
-    let snapshot = list(json, "snapshots").find(inline)?;
+/// A snapshot that tells neither way which manifests it has.
+fn without_manifests(location: &str, json: &Json) -> Option<Error> {
+    let without = |snapshot: &&Json| snapshot.get("manifest-list").is_none_or(Json::is_null);
+    let snapshot = list(json, "snapshots").find(without)?;
     let id = snapshot.get("snapshot-id").map(Json::to_string).unwrap_or_default();
-    Some(
-        Error::new(Code::NotSupported, "snapshots that name their manifests without a manifest list are not supported")
-            .with("file", location)
-            .with("snapshot", id)
-            .help(
-                "any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable",
-            ),
-    )
+    Some(corrupt(location, format!("its snapshot {id} has neither `manifest-list` nor `manifests`")))
 }
 
 fn wrong_part(location: &str, json: &Json) -> Option<Error> {
@@ -238,18 +237,18 @@ mod tests {
     }
 
     #[test]
-    fn a_default_that_the_library_drops_is_named() {
+    fn a_default_that_is_none_of_its_type_is_named() {
         let with = |ty: &str, default: &str| {
             GOOD.replace("\"type\":\"string\"", &format!("\"type\":\"{ty}\",\"initial-default\":{default}"))
         };
         check(
-            &with("timestamp_ns", "\"2026-06-01T00:00:00.000000001\""),
+            &with("timestamp_ns", "\"2026-06-01T00:00:00.0000000001\""),
             expect![[r#"
                 error[not_supported]: the default value of a column cannot be read
                   file: memory://t/v1.metadata.json
                   column: "b"
                   type: "timestamp_ns"
-                  default: "2026-06-01T00:00:00.000000001""#]],
+                  default: "2026-06-01T00:00:00.0000000001""#]],
         );
         for (ty, default) in [
             ("string", "\"x\""),
@@ -260,6 +259,7 @@ mod tests {
             ("fixed[2]", "\"0aFF\""),
             ("binary", "\"\""),
             ("int", "null"),
+            ("timestamp_ns", "\"2026-06-01T00:00:00.000000001\""),
         ] {
             parse("x", with(ty, default).as_bytes()).unwrap_or_else(|e| panic!("{ty} {default}: {e}"));
         }
@@ -283,6 +283,48 @@ mod tests {
             for default in ["1969-12-31T23:59:59+00:00", "1970-01-01T00:00:00.5+00:00"] {
                 check_writable(&with(default)).unwrap();
             }
+        }
+    }
+
+    /// The format library takes them for none, and would leave them out.
+    #[test]
+    fn a_default_that_the_library_drops_keeps_the_table_from_being_written() {
+        for key in ["initial-default", "write-default"] {
+            let with = |ty: &str, default: &str| {
+                let column = format!("\"type\":\"{ty}\",\"{key}\":{default}");
+                parse("x", GOOD.replace("\"type\":\"string\"", &column).as_bytes()).unwrap()
+            };
+            let refused = check_writable(&with("timestamp_ns", "\"2026-06-01T00:00:00\"")).unwrap_err().to_string();
+            assert!(refused.contains("it can't put down the default of its column `b`"), "{refused}");
+            for (ty, default) in [("timestamp_ns", "null"), ("timestamp", "\"2026-06-01T00:00:00\""), ("int", "7")] {
+                check_writable(&with(ty, default)).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn a_snapshot_without_manifests_is_named() {
+        let snapshot = r#""next-row-id":0,"snapshots":[{"snapshot-id":5,"sequence-number":0,"timestamp-ms":1,
+            "manifests":["m.avro",null]}]"#;
+        check(
+            &GOOD.replace("\"next-row-id\":0", snapshot),
+            expect![[r#"
+                error[metadata_corrupt]: the table's metadata cannot be read
+                  file: memory://t/v1.metadata.json
+                  reason: its snapshot 5 has neither `manifest-list` nor `manifests`"#]],
+        );
+    }
+
+    /// As a table of version 1 has them that was upgraded since.
+    #[test]
+    fn an_old_snapshot_is_carried_in_every_version() {
+        for version in [2, 3] {
+            let snapshot = r#""next-row-id":0,"snapshots":[{"snapshot-id":5,"timestamp-ms":1,"manifests":["m.avro"]}]"#;
+            let text = GOOD.replace("\"next-row-id\":0", snapshot);
+            let text = text.replace("\"format-version\":3", &format!("\"format-version\":{version}"));
+            let metadata = parse("x", text.as_bytes()).unwrap();
+            assert_eq!(metadata.snapshot_by_id(5).unwrap().sequence_number(), 0);
+            check_writable(&metadata).unwrap_err();
         }
     }
 
@@ -374,6 +416,29 @@ mod tests {
     }
 
     #[test]
+    fn version_1_keeps_its_branches_and_tags() {
+        let of = |refs: &str| {
+            let text = format!(
+                r#"{{"format-version":1,"location":"memory://t","last-updated-ms":1,"last-column-id":1,"properties":{{}},
+                "schema":{{"type":"struct","fields":[{{"id":1,"name":"a","required":false,"type":"long"}}]}},
+                "partition-spec":[],"current-snapshot-id":2,"refs":{{{refs}}},"snapshots":[
+                {{"snapshot-id":1,"timestamp-ms":1,"manifest-list":"a","summary":{{"operation":"append"}}}},
+                {{"snapshot-id":2,"timestamp-ms":2,"manifest-list":"b","summary":{{"operation":"append"}}}}]}}"#
+            );
+            let metadata = parse("x", text.as_bytes()).unwrap_or_else(|e| panic!("{text}: {e}"));
+            let refs = crate::metadata::refs(&metadata).unwrap();
+            let refs: Vec<String> = refs.iter().map(|(name, held)| format!("{name} {}", held.snapshot_id)).collect();
+            (refs, check_writable(&metadata).is_ok())
+        };
+        let main = r#""main":{"snapshot-id":2,"type":"branch"}"#;
+        assert_eq!(of(main), (vec!["main 2".to_owned()], true));
+        let tagged = format!(r#"{main},"old":{{"snapshot-id":1,"type":"tag"}}"#);
+        assert_eq!(of(&tagged), (vec!["main 2".to_owned(), "old 1".to_owned()], false));
+        let aged = r#""main":{"snapshot-id":2,"type":"branch","max-snapshot-age-ms":5}"#;
+        assert_eq!(of(aged), (vec!["main 2".to_owned()], false));
+    }
+
+    #[test]
     fn a_cut_file_says_where() {
         check(
             &GOOD[..200],
@@ -419,17 +484,6 @@ mod tests {
 
     #[test]
     fn what_is_not_supported_is_refused_by_name() {
-        let inline = r#""format-version":1,"last-sequence-number":0,"snapshots":[{"snapshot-id":1,"timestamp-ms":1,
-            "manifests":["memory://t/m.avro"]}],"schema":{"type":"struct","fields":[]},"partition-spec":[]"#;
-        let inline = GOOD.replace("\"format-version\":3,", &format!("{inline},"));
-        check(
-            &inline.replace("\"last-sequence-number\":0,\"last-updated-ms\"", "\"last-updated-ms\""),
-            expect![[r#"
-                error[not_supported]: snapshots that name their manifests without a manifest list are not supported
-                  file: memory://t/v1.metadata.json
-                  snapshot: 1
-                  help: any commit by an engine that writes manifest lists, and the expiry of this snapshot, make it readable"#]],
-        );
         let keys = r#""next-row-id":0,"encryption-keys":[{"key-id":"k","encrypted-key-metadata":"AA=="}]"#;
         check(
             &GOOD.replace("\"next-row-id\":0", keys),

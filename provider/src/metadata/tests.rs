@@ -312,6 +312,57 @@ async fn tuples_of_uuids_and_nanoseconds_are_read() {
     }
 }
 
+impl Written {
+    /// What a snapshot that names the manifest without a list says of it; `edit` changes its header before.
+    async fn without_list(&self, edit: impl FnOnce(&mut avro::Meta)) -> Result<ManifestFile> {
+        put(&self.stores, MANIFEST, avro::with_meta(&self.bytes, edit)).await;
+        let mut json = serde_json::to_value(&self.metadata).unwrap();
+        json["snapshots"] = serde_json::json!([{"snapshot-id": 9, "timestamp-ms": 1, "manifests": [MANIFEST]}]);
+        let metadata = parse("memory://m/t/metadata/v1.metadata.json", json.to_string().as_bytes()).unwrap();
+        let list = Manifests::new(self.stores.clone(), 1 << 20).list(&metadata, Some(9)).await?;
+        assert_eq!(list.len(), 1);
+        Ok(list[0].clone())
+    }
+}
+
+#[tokio::test]
+async fn a_manifest_without_a_list_says_of_which_spec_it_is() {
+    let written = written("ts_day", 0..3).await;
+    let set = |key: &str, value: &str| {
+        let (key, value) = (key.to_owned(), value.to_owned());
+        move |meta: &mut avro::Meta| drop(meta.insert(key, value.into()))
+    };
+    let spec = |id: &str| written.without_list(set("partition-spec-id", id));
+    assert_eq!(spec("7").await.unwrap().partition_spec_id, 7);
+    assert_eq!(spec("x").await.unwrap_err().code(), Code::ManifestCorrupt);
+    let unsaid = written.without_list(|meta| drop(meta.remove("partition-spec-id"))).await.unwrap();
+    assert_eq!((unsaid.partition_spec_id, unsaid.added_snapshot_id, unsaid.sequence_number), (0, 9, 0));
+    assert_eq!((unsaid.added_files_count, unsaid.existing_files_count), (Some(3), Some(0)));
+    assert_eq!((unsaid.added_rows_count, unsaid.deleted_rows_count), (Some(30), Some(0)));
+    let deletes = written.without_list(set("content", "deletes")).await.unwrap_err();
+    assert_eq!(deletes.code(), Code::ManifestCorrupt);
+    assert!(deletes.to_string().contains("delete files"), "{deletes}");
+}
+
+/// The names stay those of the metadata, as changes between snapshots compare them.
+#[tokio::test]
+async fn manifests_without_a_list_move_with_their_table() {
+    let written = written("ts_day", 0..3).await;
+    put(&written.stores, "memory://m/moved/metadata/m.avro", written.bytes.clone()).await;
+    let mut json = serde_json::to_value(&written.metadata).unwrap();
+    let gone = "memory://m/gone/metadata/m.avro";
+    json["snapshots"] = serde_json::json!([{"snapshot-id": 9, "timestamp-ms": 1, "manifests": [gone]}]);
+    let metadata = parse("memory://m/t/metadata/v1.metadata.json", json.to_string().as_bytes()).unwrap();
+    let manifests = Manifests::new(written.stores.clone(), 1 << 20);
+    let error = manifests.list(&metadata, Some(9)).await.unwrap_err();
+    assert!(error.to_string().contains(gone), "{error}");
+    let moved = Relocation { from: "memory://m/gone".to_owned(), to: "memory://m/moved".to_owned() };
+    let moved = manifests.relocated(moved);
+    let list = moved.list(&metadata, Some(9)).await.unwrap();
+    assert_eq!(list[0].manifest_path, gone);
+    assert_eq!(moved.entries(&metadata, &list[0]).await.unwrap().len(), 3);
+}
+
 #[tokio::test]
 async fn a_missing_or_shortened_manifest_is_named() {
     let mut written = written("ts_day", [1]).await;

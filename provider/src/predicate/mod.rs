@@ -23,7 +23,7 @@ mod project;
 mod tests;
 mod value;
 
-pub use convert::{advice, convert, convert_conjuncts};
+pub use convert::{advice, column_of, convert, convert_conjuncts};
 pub use cycle::{Cycle, Part};
 pub use facts::{Facts, facts_of_file, facts_of_metrics, facts_of_partition, facts_of_summary};
 pub use functions::{Apply, Conversion, DateTrunc, TransformFunction, date_trunc_of_every_year};

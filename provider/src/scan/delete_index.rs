@@ -216,8 +216,15 @@ fn only_path(file: &DataFile) -> Option<String> {
 
 /// Whether a position delete file may name `path`, by the bounds of its paths.
 fn may_name(file: &DataFile, path: &str) -> bool {
-    let (lower, upper) = paths(file);
-    lower.is_none_or(|lower| lower <= path) && upper.is_none_or(|upper| path <= upper)
+    is_within(paths(file), path)
+}
+
+fn is_within(bounds: (Option<&str>, Option<&str>), path: &str) -> bool {
+    match bounds {
+        // Bounds that contradict each other say nothing.
+        (Some(lower), Some(upper)) if lower > upper => true,
+        (lower, upper) => lower.is_none_or(|lower| lower <= path) && upper.is_none_or(|upper| path <= upper),
+    }
 }
 
 fn paths(file: &DataFile) -> (Option<&str>, Option<&str>) {
@@ -244,6 +251,13 @@ fn share_a_value(a: &Facts, b: &Facts) -> bool {
     let both_null = a.nulls != Some(0) && b.nulls != Some(0);
     // Bounds leave out NaN, and not every writer orders the zeros alike.
     if both_null || a.float || b.float {
+        return true;
+    }
+    let contradicts = |facts: &Facts| match (&facts.lower, &facts.upper) {
+        (Some(lower), Some(upper)) => lower.order(upper) == Some(std::cmp::Ordering::Greater),
+        _ => false,
+    };
+    if contradicts(a) || contradicts(b) {
         return true;
     }
     let only_nulls = |facts: &Facts| facts.nulls.is_some() && facts.nulls == facts.rows;
@@ -276,11 +290,29 @@ mod tests {
             (facts(None, Some(10)), facts(Some((4, 9)), Some(0)), false),
             (facts(None, Some(10)), facts(Some((4, 9)), None), true),
             (facts(None, Some(0)), facts(Some((4, 9)), Some(0)), true),
+            // Bounds that contradict each other exclude nothing.
+            (facts(Some((3, 1)), Some(0)), facts(Some((4, 9)), Some(0)), true),
+            (facts(Some((5, 6)), Some(0)), facts(Some((9, 4)), Some(0)), true),
+            (facts(Some((9, 4)), Some(0)), facts(Some((1, 3)), Some(0)), true),
         ];
         for (a, b, shared) in cases {
             assert_eq!((share_a_value(&a, &b), share_a_value(&b, &a)), (shared, shared), "{a:?} {b:?}");
         }
         let nan = Facts { float: true, ..facts(Some((1, 3)), Some(0)) };
         assert!(share_a_value(&nan, &facts(Some((4, 9)), Some(0))), "bounds say nothing of NaN");
+    }
+
+    #[test]
+    fn a_path_is_within_bounds_unless_they_exclude_it() {
+        for (bounds, within) in [
+            ((Some("b"), Some("d")), true),
+            ((Some("c"), None), true),
+            ((Some("d"), None), false),
+            ((None, Some("b")), false),
+            ((None, None), true),
+            ((Some("d"), Some("b")), true),
+        ] {
+            assert_eq!(is_within(bounds, "c"), within, "{bounds:?}");
+        }
     }
 }

@@ -10,6 +10,7 @@ use iceberg::spec::{DataFile, PartitionSpecRef, PrimitiveType, Schema, Struct, T
 use super::columns::MetadataColumn;
 use crate::metadata::{Brief, ColumnMetrics, Summaries};
 use crate::predicate::{Facts, Value, facts_of_file, facts_of_metrics, facts_of_partition};
+use crate::schema::path;
 
 /// A value as a scalar of the Arrow type `data_type`; `None` where the type can't hold it.
 pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarValue> {
@@ -46,9 +47,23 @@ pub(crate) fn to_scalar(value: &Value, data_type: &DataType) -> Option<ScalarVal
 /// The facts of column `field` in a delete file, from its manifest entry. Unknown where the column has no primitive type.
 pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
     match primitive(schema, field) {
-        Some(column) => facts_of_file(file, field, column, file.record_count()),
+        Some(column) => counted_alike(facts_of_file(file, field, column, file.record_count()), schema, field),
         None => Facts::default(),
     }
+}
+
+/// A field of a struct is null where the struct is, which some writers count and some don't.
+fn counted_alike(facts: Facts, schema: &Schema, field: i32) -> Facts {
+    match facts.nulls {
+        Some(nulls) if facts.rows != Some(nulls) && may_be_hidden(schema, field) => Facts { nulls: None, ..facts },
+        _ => facts,
+    }
+}
+
+/// Whether a field may be null because a struct around it is.
+fn may_be_hidden(schema: &Schema, field: i32) -> bool {
+    let Some(path) = path(schema, field) else { return true };
+    path.split_last().is_none_or(|(_, structs)| structs.iter().any(|field| !field.required))
 }
 
 /// The facts of column `field` in a data file of `rows` rows that was written by the spec `spec_id`, where `brief` has them.
@@ -76,7 +91,9 @@ pub(crate) fn of_brief(brief: &Brief, schema: &Schema, field: i32, rows: u64, sp
 pub(crate) fn of_metrics(metrics: &ColumnMetrics, schema: &Schema, rows: u64) -> Facts {
     let bounds = (metrics.lower.as_ref(), metrics.upper.as_ref());
     match primitive(schema, metrics.id) {
-        Some(column) => facts_of_metrics(bounds, metrics.nulls, metrics.nans, column, rows),
+        Some(column) => {
+            counted_alike(facts_of_metrics(bounds, metrics.nulls, metrics.nans, column, rows), schema, metrics.id)
+        }
         None => Facts::default(),
     }
 }
@@ -95,6 +112,8 @@ pub(crate) struct Partitioning {
     pub(crate) spec: PartitionSpecRef,
     /// In the order of the tuple; `None` where the source column is gone or the transform isn't known.
     types: Vec<Option<PrimitiveType>>,
+    /// In the same order: rows may be null in the source column whatever the tuple says, since a struct around it is.
+    hidden: Vec<bool>,
 }
 
 impl Partitioning {
@@ -106,7 +125,11 @@ impl Partitioning {
                 Type::Struct(_) | Type::List(_) | Type::Map(_) => None,
             }
         };
-        Partitioning { types: spec.fields().iter().map(result).collect(), spec: spec.clone() }
+        Partitioning {
+            types: spec.fields().iter().map(result).collect(),
+            hidden: spec.fields().iter().map(|field| may_be_hidden(schema, field.source_id)).collect(),
+            spec: spec.clone(),
+        }
     }
 
     /// The name and value type of a partition field, for display.
@@ -120,13 +143,20 @@ impl Partitioning {
 
     /// The facts of a partition field in one partition tuple: one value, known exactly.
     pub(crate) fn of_tuple(&self, tuple: &Struct, field: i32) -> Facts {
-        let known = self.at(field).and_then(|(at, ty)| Some((tuple.fields().get(at)?, ty)));
-        known.map_or_else(Facts::default, |(literal, ty)| facts_of_partition(literal.as_ref(), ty))
+        let known = self.at(field).and_then(|(at, ty)| Some((at, tuple.fields().get(at)?, ty)));
+        known.map_or_else(Facts::default, |(at, literal, ty)| self.shown(at, facts_of_partition(literal.as_ref(), ty)))
+    }
+
+    fn shown(&self, at: usize, facts: Facts) -> Facts {
+        match facts.nulls {
+            Some(0) if self.hidden.get(at) != Some(&false) => Facts { nulls: None, ..facts },
+            _ => facts,
+        }
     }
 
     /// The facts of a partition field in all files of a manifest, by its place in the manifest list.
     pub(crate) fn of_summaries(&self, summaries: &Summaries, manifest: usize, field: i32) -> Facts {
-        self.at(field).map_or_else(Facts::default, |(at, _)| summaries.facts(manifest, at))
+        self.at(field).map_or_else(Facts::default, |(at, _)| self.shown(at, summaries.facts(manifest, at)))
     }
 
     /// The types of the tuple's values.

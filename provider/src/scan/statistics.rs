@@ -59,7 +59,8 @@ fn column(tasks: &[Arc<Task>], schema: &Schema, field: &Field) -> ColumnStatisti
     }
 }
 
-/// Bounds over all files; absent if one file doesn't say, or may hold NaN, which DataFusion orders above all numbers.
+/// Bounds over all files; absent if one file doesn't say, or says what can't be, or may hold NaN, which DataFusion orders
+/// above all numbers.
 fn bounds(all: &[Facts], field: &Field) -> (Precision<ScalarValue>, Precision<ScalarValue>) {
     let absent = (Precision::Absent, Precision::Absent);
     if all.iter().any(|f| f.float && f.nans != Some(0)) {
@@ -73,6 +74,9 @@ fn bounds(all: &[Facts], field: &Field) -> (Precision<ScalarValue>, Precision<Sc
         let (Some(lower), Some(upper)) = (scalar(&f.lower), scalar(&f.upper)) else {
             return absent;
         };
+        if lower > upper {
+            return absent;
+        }
         range = Some(match range {
             None => (lower, upper),
             Some((min, max)) => (if lower < min { lower } else { min }, if upper > max { upper } else { max }),

@@ -11,7 +11,7 @@ use iceberg::spec::{MAIN_BRANCH, SnapshotRef};
 
 use super::View;
 use crate::error::{Code, Error, Result};
-use crate::metadata::{RefKind, refs};
+use crate::metadata::{RefKind, refs, with_defaults};
 use crate::schema::to_arrow;
 
 /// Snapshots that an error lists.
@@ -102,8 +102,8 @@ impl View {
                     .with("schema", id)
             })?,
         };
-        let arrow = to_arrow(schema)?;
-        Ok(View { schema: schema.clone(), arrow, snapshot: Some(snapshot), reference, ..self.clone() })
+        let schema = with_defaults(&self.metadata, schema)?;
+        Ok(View { arrow: to_arrow(&schema)?, schema, snapshot: Some(snapshot), reference, ..self.clone() })
     }
 
     fn unknown(&self, what: String, candidates: Vec<String>) -> Error {

@@ -12,7 +12,7 @@ mod text;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, FieldRef, Schema as ArrowSchema, SchemaRef as ArrowSchemaRef};
-use iceberg::spec::Schema;
+use iceberg::spec::{NestedFieldRef, Schema, Type};
 use parquet::arrow::PARQUET_FIELD_ID_META_KEY;
 
 use crate::error::{Code, Error, Result};
@@ -40,6 +40,28 @@ pub fn stored_arrow(schema: &Schema) -> Result<ArrowSchema> {
 /// The field id that a field of [`to_arrow`] carries.
 pub fn field_id(field: &Field) -> Option<i32> {
     field.metadata().get(PARQUET_FIELD_ID_META_KEY)?.parse().ok()
+}
+
+/// The fields that lead to a field, from the table's column to the field itself, through structs only: `None` for what is
+/// inside lists and maps.
+pub fn path(schema: &Schema, id: i32) -> Option<Vec<&NestedFieldRef>> {
+    fn below<'a>(fields: &'a [NestedFieldRef], id: i32, path: &mut Vec<&'a NestedFieldRef>) -> bool {
+        fields.iter().any(|field| {
+            path.push(field);
+            let found = field.id == id
+                || matches!(field.field_type.as_ref(), Type::Struct(inner) if below(inner.fields(), id, path));
+            if !found {
+                path.pop();
+            }
+            found
+        })
+    }
+    let columns = schema.as_struct();
+    if let Some(column) = columns.field_by_id(id) {
+        return Some(vec![column]);
+    }
+    let mut path = Vec::new();
+    below(columns.fields(), id, &mut path).then_some(path)
 }
 
 /// The name Arrow gives UUIDs, which it stores as sixteen bytes.

@@ -143,7 +143,8 @@ impl Session {
     /// Makes a session over the local and memory stores; touches no store.
     ///
     /// # Errors
-    /// `invalid_config` for a configuration that cannot be read, `unsupported_location` for a warehouse no store serves.
+    /// `invalid_config` for a configuration that cannot be read (a dataset that is not declared validly is [the error of its
+    /// exports](Self::unusable_datasets)), `unsupported_location` for a warehouse no store serves.
     pub fn new(options: Options) -> Result<Self> {
         Self::with_env(options, Env::new(Stores::new()))
     }
@@ -218,11 +219,13 @@ impl Session {
     /// Runs an export to its end.
     ///
     /// # Errors
-    /// As [`export::run`]; `invalid_argument` where both or neither of inputs and query are given; `read_only`.
+    /// As [`export::run`]; `invalid_argument` where both or neither of inputs and query are given; `read_only`;
+    /// `invalid_config` and `unknown_column` for a dataset whose registration is not valid.
     pub async fn export(&self, request: Export, progress: ExportProgress) -> Result<Exported> {
         if self.0.warehouse.read_only() {
             return Err(read_only("export"));
         }
+        let registered = self.0.registry.get(&request.dataset)?;
         let _running = self.0.warehouse.committer().env.unfinished.begin();
         let state = self.0.context.state();
         let refused = |what: &str| Error::new(Code::InvalidArgument, what).with("dataset", &request.dataset);
@@ -237,7 +240,6 @@ impl Session {
             (None, Some(location), true) => export::Source::Table(self.source(&request, location).await?),
             _ => return Err(refused("an export takes either inputs, a query or another Iceberg table")),
         };
-        let registered = self.0.registry.get(&request.dataset);
         let request = export::Request {
             ident: target(&request, registered)?,
             flags: flags(&request)?,
@@ -246,6 +248,11 @@ impl Session {
             batch_id: request.batch_id,
         };
         export::run(&request, self.0.warehouse.committer(), &state, &progress).await
+    }
+
+    /// Datasets of the configuration that are not declared validly, by name, each with what an export to it fails with.
+    pub fn unusable_datasets(&self) -> impl Iterator<Item = (&str, &Error)> {
+        self.0.registry.unusable()
     }
 
     /// Waits until nothing in this session's environment writes any more. An export or INSERT that is dropped before it
@@ -272,7 +279,7 @@ fn read_config(path: &str) -> Result<Registry> {
             .with("cause", &e)
             .source(e)
     })?;
-    Registry::from_toml(&text).map_err(|e| e.with("file", path))
+    Registry::from_toml(&text).map(|registry| registry.from_file(path)).map_err(|e| e.with("file", path))
 }
 
 fn flags(request: &Export) -> Result<Dataset> {

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ast};
 
 use super::definitions::Definition;
 use super::{Running, Session, read_only};
+use crate::catalog::check_not_reserved;
 use crate::error::{Code, Error, Result};
 use crate::exec;
 use crate::predicate::advice;
@@ -146,8 +147,9 @@ impl Session {
     }
 
     async fn refuse_existing(&self, schema: &str, name: &str) -> Result<()> {
-        let catalog = &self.0.warehouse.committer().catalog;
-        match catalog.load(&ident(schema, name)).await {
+        let ident = ident(schema, name);
+        check_not_reserved(&ident.namespace)?;
+        match self.catalog().load(&ident).await {
             Ok(None) => Ok(()),
             Ok(Some(_)) => Err(Error::new(Code::AlreadyExists, "the warehouse has a table of this name")
                 .with("table", format!("{schema}.{name}"))

@@ -14,6 +14,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::catalog::{Base, Ident};
 use crate::commit::Committer;
 use crate::error::{Code, Error};
+use crate::metadata::with_defaults;
 use crate::scan::{MetadataColumn, TimeTravel, View};
 use crate::sink::{self, Progress, Target};
 use crate::{exec, schema};
@@ -55,7 +56,7 @@ impl IcebergTable {
     /// # Errors
     /// `unsupported_type` where the schema has no Arrow equivalent.
     pub fn view_of(name: String, base: &Base, committer: &Committer) -> crate::Result<View> {
-        let current = Arc::clone(base.metadata.current_schema());
+        let current = with_defaults(&base.metadata, base.metadata.current_schema())?;
         Ok(View {
             name,
             metadata: Arc::clone(&base.metadata),

@@ -80,6 +80,46 @@ fn schemas_are_made_shown_and_dropped() {
 }
 
 #[test]
+fn the_schema_that_describes_the_catalog_holds_nothing_of_ours() {
+    let shell = with_events();
+    let before = shell.listing("warehouse");
+    for schema in ["information_schema", "INFORMATION_SCHEMA", "\"Information_Schema\"", "information_schema.logs"] {
+        shell.sql(&format!("create schema {schema}")).failed("invalid_name");
+        shell.sql(&format!("create schema if not exists {schema}")).failed("invalid_name");
+        let table = format!("{}.t", schema.replace('"', ""));
+        let ran = shell.run(["export", "events", "events.csv", "--table", &table]);
+        assert!(ran.failed("invalid_name").contains("\n  help: "), "{ran}");
+        let query = shell.run(["export", "new", "--query", "select 1 as a", "--table", &table]);
+        query.failed("invalid_name");
+        let place = shell.path("warehouse/main/events").display().to_string();
+        shell
+            .sql(&format!("create external table {schema}.t stored as iceberg location '{place}'"))
+            .failed("invalid_name");
+    }
+    shell.sql("create view information_schema.v as select 1 as a").failed("invalid_name");
+    assert_eq!(shell.listing("warehouse"), before);
+}
+
+#[test]
+fn a_directory_named_like_the_description_of_the_catalog_breaks_no_listing() {
+    for name in ["information_schema", "Information_Schema"] {
+        let shell = with_events();
+        std::fs::create_dir(shell.path("warehouse").join(name)).unwrap();
+        let [from, to] = ["main/events", &format!("{name}/events")].map(|at| shell.path("warehouse").join(at));
+        assert!(std::process::Command::new("cp").arg("-r").args([&from, &to]).status().unwrap().success());
+        let mut schemas = [name, "main"];
+        schemas.sort_unstable();
+        assert_eq!(shell.tsv("show schemas").lines(), schemas);
+        assert_eq!(shell.tsv("show tables").lines().len(), 2);
+        let listed = "select table_name from information_schema.tables where table_schema = 'main'";
+        assert_eq!(one(&shell, listed), "events");
+        assert_eq!(one(&shell, "select count(*) from events"), "5");
+        shell.sql(&format!("drop table \"{name}\".events purge")).ok();
+        assert_eq!(shell.tsv("show schemas").lines(), ["main"]);
+    }
+}
+
+#[test]
 fn describe_shows_the_business_schema() {
     let shell = with_events();
     assert_eq!(

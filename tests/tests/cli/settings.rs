@@ -1,6 +1,6 @@
 //! Options, environment and configuration.
 
-use daygrain_tests::shell::Shell;
+use daygrain_tests::shell::{Ran, Shell};
 
 use crate::{EVENTS, one, with_events};
 
@@ -159,4 +159,64 @@ fn datasets_are_declared_in_a_file() {
     shell.file("daygrain.toml", "datasets = 7");
     let ran = shell.run(["-c", "select 1"]);
     assert!(ran.failed("invalid_config").contains("daygrain.toml"), "{ran}");
+}
+
+const ONE_WRONG: &str = r#"
+[datasets.events]
+primary_timestamp = "ts"
+
+[datasets.broken]
+lookup = ["nowhere"]
+schema = [{ name = "n", type = "long" }]
+
+[datasets.mistyped]
+primary_timestmp = "ts"
+"#;
+
+#[test]
+fn a_wrong_dataset_stops_only_what_uses_it() {
+    let shell = Shell::new();
+    shell.file("events.csv", EVENTS);
+    shell.file("daygrain.toml", ONE_WRONG);
+    let warnings = |ran: &Ran| -> Vec<String> {
+        let words = ran.stderr.lines().filter(|line| line.starts_with("warning: ")).map(str::to_owned);
+        assert!(!ran.stderr.lines().any(|line| line.starts_with("error[")), "{ran}");
+        words.collect()
+    };
+    // Once a run, however many statements it has, and nowhere but on standard error.
+    let ran = shell.run(["--format", "tsv", "-c", "select 1 as a; select 2 as a", "-c", "show tables"]);
+    assert!(ran.ok().starts_with("a\n1\na\n2\n"), "{ran}");
+    let told = warnings(&ran);
+    assert_eq!(told.len(), 2, "{ran}");
+    assert!(told[0].contains("broken") && told[0].contains("unknown_column"), "{ran}");
+    assert!(told[1].contains("mistyped") && told[1].contains("invalid_config"), "{ran}");
+
+    let ran = shell.run(["export", "events", "events.csv"]);
+    ran.ok();
+    assert_eq!(warnings(&ran), told);
+    assert!(shell.path("warehouse/main/events/data/ts_day=2026-06-04").is_dir());
+
+    let before = shell.listing("warehouse");
+    let ran = shell.run(["export", "broken", "events.csv"]);
+    let error = ran.failed("unknown_column");
+    for fact in ["dataset: broken", "column: nowhere", "file: ./daygrain.toml"] {
+        assert!(error.contains(&format!("\n  {fact}\n")), "{fact}: {ran}");
+    }
+    // What the error says isn't said twice.
+    assert_eq!(error.lines().filter(|line| line.starts_with("warning: ")).collect::<Vec<_>>(), [&told[1]], "{ran}");
+    let ran = shell.run(["export", "mistyped", "--query", "select 1 as a", "--table", "another"]);
+    let error = ran.failed("invalid_config");
+    assert!(error.contains("line 10, column 1") && error.contains("primary_timestmp"), "{ran}");
+    assert_eq!(shell.listing("warehouse"), before);
+}
+
+#[test]
+fn a_file_that_is_no_configuration_stops_everything() {
+    let shell = Shell::new();
+    for text in ["datasets = 7", "[datasets.events", "[dataset.events]", "threads = 2\n[datasets.events]", "\u{0}"] {
+        shell.file("daygrain.toml", text);
+        let ran = shell.run(["-c", "select 1"]);
+        assert!(ran.failed("invalid_config").contains("file: ./daygrain.toml"), "{ran}");
+        assert_eq!(ran.stdout, "", "{ran}");
+    }
 }

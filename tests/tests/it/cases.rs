@@ -4,7 +4,9 @@
 //! elsewhere: deletes (27 to 32) beside the reader, in `exec/tests/deletes.rs`; lost and repeated answers (38) in `faults`, writers that meet (39) in `concurrent`.
 // @spec P1 P2 P3 P8 S8
 
+mod defaults;
 mod foreign;
+mod older;
 
 use object_store::ObjectStoreExt;
 use object_store::path::Path;

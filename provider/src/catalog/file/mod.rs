@@ -123,6 +123,7 @@ impl Catalog for FileCatalog {
 
     async fn create_namespace(&self, namespace: &[String]) -> Result<()> {
         self.namespace_directory(namespace)?;
+        names::check_not_reserved(namespace)?;
         if is_default(namespace) || self.place(namespace).await? == Place::Namespace {
             return Err(exists("schema", namespace));
         }

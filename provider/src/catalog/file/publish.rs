@@ -109,8 +109,9 @@ impl FileCatalog {
         Err(PublishError::Conflict(already_exists().with("table", ident)))
     }
 
-    /// A table's namespace has to exist, and none may have the table's own name.
+    /// A table's namespace has to exist and to be one that is read, and none may have the table's own name.
     pub(super) async fn check_free(&self, ident: &Ident) -> Result<()> {
+        names::check_not_reserved(&ident.namespace)?;
         self.require_namespace(&ident.namespace).await?;
         if self.is_marked(ident).await? {
             return Err(Error::new(Code::AlreadyExists, "a schema of this name exists already"));

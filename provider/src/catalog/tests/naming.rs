@@ -103,6 +103,34 @@ async fn a_directory_that_may_not_be_read_breaks_no_listing_and_is_not_taken_for
 }
 
 #[tokio::test]
+async fn a_namespace_that_sql_answers_for_itself_is_not_made() {
+    for world in World::all() {
+        for name in ["information_schema", "Information_Schema"] {
+            for namespace in [ns(&[name]), ns(&[name, "logs"])] {
+                let created = world.catalog.create_namespace(&namespace).await;
+                assert_eq!(created.unwrap_err().code(), Code::InvalidName, "{namespace:?}");
+            }
+        }
+        assert!(world.files().await.is_empty());
+
+        // Somebody else made one.
+        let ident = Ident::new("information_schema", "t");
+        let text = serde_json::to_vec(&world.new_table(&ident).metadata).unwrap();
+        let root = world.catalog.warehouse().to_owned();
+        world.write(&format!("{root}/information_schema/t/metadata/v1.metadata.json"), text).await;
+        let another = Ident::new("information_schema", "u");
+        assert_eq!(world.catalog.check_creatable(&another).await.unwrap_err().code(), Code::InvalidName);
+        let created = world.catalog.publish(&another, None, &world.new_table(&another)).await;
+        assert_eq!(outcome(&created), ("not sent", Some(Code::InvalidName)));
+        assert_eq!(world.catalog.namespaces().await.unwrap(), [ns(&["information_schema"]), ns(&["main"])]);
+        assert_eq!(world.catalog.tables(&ident.namespace).await.unwrap(), ["t"]);
+        assert!(world.catalog.load(&ident).await.unwrap().is_some());
+        world.catalog.drop_table(&ident, true).await.unwrap();
+        assert_eq!(world.catalog.namespaces().await.unwrap(), [ns(&["main"])]);
+    }
+}
+
+#[tokio::test]
 async fn weird_names() {
     let names = [
         "Räder 2026",

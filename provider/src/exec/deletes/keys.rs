@@ -19,6 +19,7 @@ use arrow::row::{RowConverter, Rows, SortField};
 use iceberg::spec::{NestedFieldRef, Schema};
 
 use crate::error::{Code, Error, Result};
+use crate::metadata::with_defaults;
 use crate::scan::{DeleteKind, Plan, View, arrow_with};
 use crate::schema::field_id;
 
@@ -64,7 +65,8 @@ fn with_dropped(view: &View, dropped: &[i32]) -> Result<(SchemaRef, Arc<Schema>)
     for id in dropped {
         let had = |schema: &&Arc<Schema>| schema.as_struct().fields().iter().any(|field| field.id == *id);
         let newest = view.metadata.schemas_iter().filter(had).max_by_key(|schema| schema.schema_id());
-        let field = newest.and_then(|schema| schema.field_by_id(*id)).ok_or_else(|| {
+        let newest = newest.map(|schema| with_defaults(&view.metadata, schema)).transpose()?;
+        let field = newest.as_ref().and_then(|schema| schema.field_by_id(*id)).ok_or_else(|| {
             Error::new(
                 Code::NotSupported,
                 "equality deletes by a field that was dropped from a struct cannot be read yet",

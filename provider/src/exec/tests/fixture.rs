@@ -32,7 +32,7 @@ use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use url::Url;
 
 use crate::exec::reports;
-use crate::metadata::{Entry, ManifestTarget, Manifests, NewEntry, NewList, write_list, write_manifest};
+use crate::metadata::{Entry, ManifestTarget, Manifests, NewEntry, NewList, with_defaults, write_list, write_manifest};
 use crate::scan::{ScanReport, View};
 use crate::schema::{stored_arrow, to_arrow};
 use crate::storage::{Env, ManualClock, SeededIds, Stores, Unfinished};
@@ -123,6 +123,10 @@ pub(super) struct Table {
     /// A schema that the table had.
     pub(super) older: Option<Arc<Schema>>,
     pub(super) properties: fn(WriterPropertiesBuilder) -> WriterPropertiesBuilder,
+    /// Version 2 has no row ids, of which there may be only so many.
+    pub(super) version: FormatVersion,
+    /// Data files of a manifest.
+    pub(super) together: usize,
     /// What becomes of the metadata's JSON.
     pub(super) edit: fn(&mut serde_json::Value),
 }
@@ -155,6 +159,8 @@ impl Table {
             deletes: Vec::new(),
             older: None,
             properties: |p| p,
+            version: FormatVersion::V3,
+            together: usize::MAX,
             edit: |_| {},
         }
     }
@@ -231,10 +237,10 @@ pub(super) fn metrics(schema: &Schema, file: &mut DataFileBuilder, batch: &Recor
 impl Table {
     /// The metadata with one snapshot of all files, and the view that queries get.
     pub(super) async fn view(&self) -> View {
-        let version = FormatVersion::V3;
-        let target = ManifestTarget {
+        let version = self.version;
+        let target = |number: usize| ManifestTarget {
             stores: &self.stores,
-            location: format!("{}/metadata/m0.avro", self.root),
+            location: format!("{}/metadata/m{number}.avro", self.root),
             version,
             snapshot_id: 1,
             schema: &self.schema,
@@ -245,7 +251,11 @@ impl Table {
             self.files.iter().enumerate().map(|(at, file)| existing(file, sequence(at))).collect();
         let newest = entries.iter().map(|entry| entry.sequence_number);
         let newest = newest.chain(self.deletes.iter().map(|(_, sequence, _)| *sequence)).max().unwrap_or(1);
-        let mut manifests = vec![write_manifest(target, entries.iter().map(NewEntry::Existing)).await.unwrap()];
+        let mut manifests = Vec::new();
+        for (number, entries) in entries.chunks(self.together).enumerate() {
+            let entries = entries.iter().map(NewEntry::Existing);
+            manifests.push(write_manifest(target(number), entries).await.unwrap());
+        }
         manifests.extend(self.delete_manifests().await);
         let location = format!("{}/metadata/snap-1.avro", self.root);
         let list = NewList {
@@ -259,13 +269,14 @@ impl Table {
         };
         let assigned = write_list(list, manifests).await.unwrap().assigned_rows;
         let metadata = self.metadata(location, assigned, newest);
-        let arrow = to_arrow(metadata.current_schema()).unwrap();
+        let schema = with_defaults(&metadata, metadata.current_schema()).unwrap();
+        let arrow = to_arrow(&schema).unwrap();
         View {
             name: "t".to_owned(),
             snapshot: metadata.current_snapshot().cloned(),
             reference: None,
             changes: None,
-            schema: Arc::clone(metadata.current_schema()),
+            schema,
             arrow,
             metadata: Arc::new(metadata),
             metadata_location: format!("{}/metadata/v1.metadata.json", self.root),
@@ -288,15 +299,17 @@ impl Table {
             .with_timestamp_ms(1)
             .with_manifest_list(manifest_list)
             .with_summary(summary)
-            .with_schema_id(0)
-            .with_row_range(0, rows)
-            .build();
+            .with_schema_id(0);
+        let snapshot = match self.version {
+            FormatVersion::V3 => snapshot.with_row_range(0, rows).build(),
+            _ => snapshot.build(),
+        };
         let metadata = TableMetadataBuilder::new(
             self.schema.as_ref().clone(),
             self.spec.clone().into_unbound(),
             SortOrder::unsorted_order(),
             self.root.to_owned(),
-            FormatVersion::V3,
+            self.version,
             HashMap::new(),
         )
         .unwrap()
@@ -451,10 +464,14 @@ impl Table {
 
     /// Makes the manifest tell another size of a file than it has.
     pub(super) fn misstate(&mut self, file: usize, size: u64) {
-        self.files[file] = crate::metadata::rebuild(&self.files[file], |builder| {
+        self.restate(file, |builder| {
             builder.file_size_in_bytes(size);
-        })
-        .unwrap();
+        });
+    }
+
+    /// Makes the manifest tell something else of a file.
+    pub(super) fn restate(&mut self, file: usize, say: impl FnOnce(&mut DataFileBuilder)) {
+        self.files[file] = crate::metadata::rebuild(&self.files[file], say).unwrap();
     }
 
     /// A file's bytes.

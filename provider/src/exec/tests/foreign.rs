@@ -419,6 +419,8 @@ async fn every_type_has_defaults() {
             with(21, "bin", P::Binary, Literal::binary(vec![0, 255])),
             with(22, "fix", P::Fixed(2), Literal::fixed(vec![1, 2])),
             with(23, "uuid", P::Uuid, Literal::uuid(uuid::Uuid::from_u128(1))),
+            with(24, "ns", P::TimestampNs, Literal::long(-1)),
+            with(25, "tzns", P::TimestamptzNs, Literal::long(1)),
         ]
     };
     let inner = defaults().into_iter().map(|mut field| {
@@ -426,13 +428,14 @@ async fn every_type_has_defaults() {
         Arc::new(field)
     });
     let nested = Type::Struct(StructType::new(inner.collect()));
-    let given = Literal::Struct(Struct::from_iter((0..14).map(|_| None)));
+    let given = Literal::Struct(Struct::from_iter((0..16).map(|_| None)));
     let fields = [column(1, "n", P::Int)].into_iter().chain(defaults());
     let fields = fields.chain([NestedField::optional(50, "s", nested).with_initial_default(given)]);
     let mut table = Table::new(REMOTE, fields.collect(), None);
     table.adopt(file("message m { required int32 n = 1; }", vec![Leaf::Ints(vec![1])]), 1, Struct::empty()).await;
     let flat = "true|-7|1099511627776|1.5|-0.0|-12.345|1969-12-31|01:02:03.000004|1969-12-31T23:59:59.999999|\
-                1970-01-01T00:00:00.000001Z|ü|00ff|0102|00000000000000000000000000000001";
+                1970-01-01T00:00:00.000001Z|ü|00ff|0102|00000000000000000000000000000001|\
+                1969-12-31T23:59:59.999999999|1970-01-01T00:00:00.000000001Z";
     answers(
         &table,
         &[
@@ -445,6 +448,28 @@ async fn every_type_has_defaults() {
             ("SELECT n FROM t WHERE NOT (int >= 0) AND (int IS DISTINCT FROM 0) AND int <= 10", &["1"]),
             ("SELECT n FROM t WHERE text <> 'ü' OR int IS NULL", &[]),
             ("SELECT count(int), min(date), max(long) FROM t", &["1|1969-12-31|1099511627776"]),
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn lists_and_maps_have_defaults() {
+    let element = Arc::new(NestedField::list_element(11, Type::Primitive(P::Int), false));
+    let list = NestedField::required(10, "l", Type::List(ListType::new(element)))
+        .with_initial_default(Literal::List(vec![Some(Literal::int(7)), None]));
+    let key = Arc::new(NestedField::map_key_element(13, Type::Primitive(P::String)));
+    let value = Arc::new(NestedField::map_value_element(14, Type::Primitive(P::Int), false));
+    let pairs = [(Literal::string("a"), Some(Literal::int(1)))];
+    let map = NestedField::optional(12, "m", Type::Map(MapType::new(key, value)))
+        .with_initial_default(Literal::Map(iceberg::spec::Map::from_iter(pairs)));
+    let mut table = Table::new(REMOTE, vec![column(1, "n", P::Int), list, map], None);
+    table.adopt(file("message m { required int32 n = 1; }", vec![Leaf::Ints(vec![1, 2])]), 2, Struct::empty()).await;
+    answers(
+        &table,
+        &[
+            ("SELECT l, m FROM t WHERE n = 2", &["[7, ∅]|{a: 1}"]),
+            ("SELECT * FROM t", &["1|[7, ∅]|{a: 1}", "2|[7, ∅]|{a: 1}"]),
         ],
     )
     .await;
@@ -480,9 +505,47 @@ async fn fields_of_structs_have_defaults() {
             ("SELECT s['old'], s['new'] FROM t WHERE s IS NULL", &["∅|∅", "∅|∅", "∅|∅"]),
             ("SELECT count(*) FROM t WHERE s['new'] = 5 OR s['old'] = 0", &["3"]),
             ("SELECT count(*) FROM t WHERE s IS NULL", &["3"]),
+            ("SELECT count(*) FROM t WHERE s['part'] IS NULL", &["4"]),
         ],
     )
     .await;
+}
+
+/// The source of a partition field may be inside a struct.
+#[tokio::test]
+async fn a_partition_by_a_field_of_a_struct_prunes() {
+    let inner = vec![Arc::new(column(11, "at", P::Timestamp)), Arc::new(column(12, "n", P::Int))];
+    let mut table = Table::new(REMOTE, vec![NestedField::optional(1, "s", Type::Struct(StructType::new(inner)))], None);
+    table.spec = PartitionSpec::builder(Arc::clone(&table.schema))
+        .add_partition_field("s.at", "day", Transform::Day)
+        .unwrap()
+        .build()
+        .unwrap();
+    let message = "message m { optional group s = 1 { \
+                   optional int64 at (TIMESTAMP(MICROS, false)) = 11; optional int32 n = 12; } }";
+    let day = 86_400_000_000_i64;
+    for at in 0..3 {
+        let leveled = |leaf| Leaf::Leveled(Box::new(leaf), vec![2, 2], vec![0, 0]);
+        let leaves = vec![leveled(Leaf::Longs(vec![at * day, at * day + 1])), leveled(Leaf::Ints(vec![at as i32, 10]))];
+        table.adopt(file(message, leaves), 2, Struct::from_iter([Some(Literal::int(at as i32))])).await;
+    }
+    // One whose structs are all null.
+    let nulls = |leaf| Leaf::Leveled(Box::new(leaf), vec![0, 0], vec![0, 0]);
+    let leaves = vec![nulls(Leaf::Longs(vec![])), nulls(Leaf::Ints(vec![]))];
+    table.adopt(file(message, leaves), 2, Struct::from_iter([None])).await;
+
+    let context = table.session(table.view().await, 2);
+    for (sql, expected, kept) in [
+        ("SELECT s['n'] FROM t WHERE s['at'] >= '1970-01-03'", &["10", "2"][..], 1),
+        ("SELECT s['n'] FROM t WHERE s['at'] > '1970-01-02' AND s['n'] < 5", &["2"], 2),
+        ("SELECT count(*) FROM t WHERE CAST(s['at'] AS DATE) = '1970-01-01'", &["2"], 1),
+        ("SELECT count(s) FROM t WHERE s['at'] IS NULL", &["0"], 4),
+        ("SELECT count(*) FROM t WHERE s['at'] IS NOT NULL", &["6"], 3),
+    ] {
+        let answer = table.query(&context, sql).await;
+        assert_eq!(lines(&answer.batches), expected, "{sql}");
+        assert_eq!(answer.report.unwrap().ledger.files.kept(), kept, "{sql}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod deleting;
 mod evolution;
 mod fixture;
 mod foreign;
+mod lies;
 mod trouble;
 
 use std::sync::{Arc, LazyLock};

@@ -9,7 +9,7 @@ use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamReader};
 
 use super::{Emit, Part, Rows, corrupt};
-use crate::error::Result;
+use crate::error::{Guarded, Result, guarded};
 use crate::input::source::{Source, io_error};
 
 const MAGIC: &[u8] = b"ARROW1";
@@ -65,13 +65,13 @@ struct Opened {
 
 fn open(source: &Source, columns: Option<Vec<usize>>, counted: Option<&Emit<'_, '_>>) -> Result<Opened> {
     if is_file(source)? {
-        let reader = FileReader::try_new(BufReader::new(source.random_access()?), columns);
-        let reader = reader.map_err(|e| corrupt(source, e))?;
+        let file = BufReader::new(source.random_access()?);
+        let reader = guarded(|| FileReader::try_new(file, columns)).map_err(|e| corrupt(source, e))?;
         let count = Some(reader.num_batches() as u64);
-        return Ok(Opened { schema: reader.schema(), batches: Box::new(reader), count });
+        return Ok(Opened { schema: reader.schema(), batches: Box::new(Guarded::new(reader)), count });
     }
     let read = counted.map(|emit| emit.output.bytes_read());
     let bytes = source.reader(0, source.length(), read)?;
-    let reader = StreamReader::try_new(BufReader::new(bytes), columns).map_err(|e| corrupt(source, e))?;
-    Ok(Opened { schema: reader.schema(), batches: Box::new(reader), count: None })
+    let reader = guarded(|| StreamReader::try_new(BufReader::new(bytes), columns)).map_err(|e| corrupt(source, e))?;
+    Ok(Opened { schema: reader.schema(), batches: Box::new(Guarded::new(reader)), count: None })
 }

@@ -109,7 +109,7 @@ impl Portion for Rows {
     }
 
     fn read(&self, output: &mut Output<'_>) -> Result<ControlFlow<()>> {
-        let mut emit = Emit { rows: self, output, first: self.part.before + 1, counted: 0 };
+        let mut emit = Emit { rows: self, output, first: self.part.before.saturating_add(1), counted: 0 };
         match self.source.format() {
             Format::Parquet => parquet::read(self, &mut emit),
             _ => arrow::read(self, &mut emit),
@@ -135,7 +135,7 @@ impl Emit<'_, '_> {
             let slice = batch.slice(from, most.min(batch.num_rows() - from));
             from += slice.num_rows();
             let fitted = self.rows.fit.apply(&slice, &self.rows.source, self.first)?;
-            self.first += slice.num_rows() as u64;
+            self.first = self.first.saturating_add(slice.num_rows() as u64);
             if self.output.send(fitted).is_break() {
                 return Ok(ControlFlow::Break(()));
             }

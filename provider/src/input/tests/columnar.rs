@@ -198,3 +198,39 @@ fn timestamps_of_96_bits_keep_years_that_nanoseconds_lose() {
         {"ts":"9999-12-31T00:00:00.000001"}
     "#]]);
 }
+
+/// Damages every `step`th byte from `start`, one at a time, until the decoder panics at what comes out. Whatever is damaged,
+/// the answer names the file.
+fn panics(name: &str, whole: &[u8], (start, step): (usize, usize), timestamp: Option<&str>) -> bool {
+    let mut files = Files::new(&[]);
+    files.options.primary_timestamp = timestamp.map(str::to_owned);
+    (start..whole.len()).step_by(step).any(|at| {
+        let mut bytes = whole.to_vec();
+        bytes[at] ^= 0x10;
+        files.add(name, &bytes);
+        let read = files.open().and_then(|opened| run(collect(opened.plan, Arc::default())).map_err(ours));
+        let Some(error) = read.err().filter(|error| error.code() == Code::InputCorrupt) else { return false };
+        assert!(error.to_string().contains(&format!("/{name}\n")), "{error}");
+        error.to_string().contains("the decoder failed at what the file says of itself")
+    })
+}
+
+#[test]
+fn a_file_that_its_decoder_panics_at_is_corrupt() {
+    let texts: ArrayRef = Arc::new(StringArray::from(vec!["2026-06-04T12:00:00Z", "2026-06-04T13:00:00Z"]));
+    let batches = [batch(vec![("ts", texts)])];
+    let (file, stream) = (arrow_file(&batches), arrow_stream(&batches));
+    // After the schema, what says where the buffers of the batch are: numbers of 64 bits, each a megabyte off.
+    let numbers = |bytes: &[u8]| {
+        let mut marks = bytes.windows(4).enumerate().filter(|(_, window)| *window == [0xff; 4]);
+        (marks.nth(1).unwrap().0 + 8 + 2, 8)
+    };
+    // With a timestamp to look for, the column is read before any row is passed on.
+    for timestamp in [None, Some("ts")] {
+        // The header of the first page follows the magic: a page that says it needs a dictionary, of which there is none.
+        assert!(panics("a.parquet", &parquet_bytes(&batches, 100), (4, 1), timestamp));
+        for (name, bytes) in [("a.arrow", &file), ("stream.arrow", &stream)] {
+            assert!(panics(name, bytes, numbers(bytes), timestamp), "{name}");
+        }
+    }
+}

@@ -2,13 +2,39 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema as ArrowSchema, TimeUnit};
-use datafusion::physical_expr::PhysicalExpr;
+use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, TimeUnit};
+use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::{PrimitiveType, Schema};
 
-/// A top-level column of a primitive type.
+use super::constant_of;
+use crate::schema::field_id;
+
+/// The column that an expression is, or the field inside structs: `s`, `s.a.b`, and no value in a map. Fields of a metadata
+/// column are none: their ids are those of partition fields.
+pub fn column_of<'a>(expr: &Arc<dyn PhysicalExpr>, arrow: &'a ArrowSchema) -> Option<&'a Field> {
+    let any = expr.as_any();
+    if let Some(column) = any.downcast_ref::<Column>() {
+        return arrow.fields().get(column.index()).map(Arc::as_ref);
+    }
+    let function = any.downcast_ref::<ScalarFunctionExpr>()?;
+    function.fun().inner().as_any().downcast_ref::<GetFieldFunc>()?;
+    let (base, names) = function.args().split_first()?;
+    let base = column_of(base, arrow).filter(|base| field_id(base).is_some_and(|id| id < FIRST_RESERVED))?;
+    names.iter().try_fold(base, |field, name| {
+        let DataType::Struct(fields) = field.data_type() else { return None };
+        let name = constant_of(name)?;
+        let name = as_text(&name)?;
+        fields.iter().find(|field| field.name() == name).map(Arc::as_ref)
+    })
+}
+
+/// Table specification, "Reserved Field IDs".
+const FIRST_RESERVED: i32 = i32::MAX - 200;
+
+/// A column of a primitive type, top-level or inside structs.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) field: i32,
@@ -47,9 +73,8 @@ pub(super) enum Kind {
 
 impl Slot {
     pub(super) fn of(expr: &Arc<dyn PhysicalExpr>, arrow: &ArrowSchema, schema: &Schema) -> Option<Slot> {
-        let column = expr.as_any().downcast_ref::<Column>()?;
-        let field = arrow.fields().get(column.index())?;
-        let id = crate::schema::field_id(field)?;
+        let field = column_of(expr, arrow)?;
+        let id = field_id(field)?;
         let ty = schema.field_by_id(id)?.field_type.as_primitive_type()?;
         let same_type = same_type(field.data_type(), ty)?;
         Some(Slot { field: id, kind: Kind::of(ty), arrow: field.data_type().clone(), same_type })

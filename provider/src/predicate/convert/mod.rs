@@ -11,9 +11,9 @@
 //!
 //! - [`truth`]: where a part is true, between two predicates
 //! - [`column`]: which column an expression reads, as which type
-//! - [`operand`]: an expression of a column compared with a constant
+//! - [`operand`], [`compare`]: an expression of a column compared with a constant
 //! - [`literal`]: a column itself compared with a constant, exactly, whatever the two types are
-//! - [`order`], [`monotone`], [`axis`]: a function that keeps (or reverses) the order of a column
+//! - [`order`], [`periods`], [`monotone`], [`axis`]: a function that keeps (or reverses) the order of a column
 //! - [`zone`]: a function of time that nearly does
 //! - [`recurring`]: a part of a time that comes again and again
 //! - [`pattern`]: LIKE and prefixes as ranges
@@ -22,11 +22,13 @@
 mod axis;
 mod cases;
 mod column;
+mod compare;
 mod literal;
 mod monotone;
 mod operand;
 mod order;
 mod pattern;
+mod periods;
 mod recurring;
 mod truth;
 mod zone;
@@ -39,7 +41,7 @@ use datafusion::functions::math::nans::IsNanFunc;
 use datafusion::functions::string::starts_with::StartsWithFunc;
 use datafusion::logical_expr::{ColumnarValue, Operator};
 use datafusion::physical_expr::expressions::{
-    BinaryExpr, CaseExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
+    BinaryExpr, CaseExpr, CastExpr, DynamicFilterPhysicalExpr, InListExpr, IsNotNullExpr, IsNullExpr, LikeExpr,
     Literal, NegativeExpr, NotExpr, TryCastExpr,
 };
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr, split_conjunction};
@@ -47,6 +49,7 @@ use datafusion::physical_expr_common::physical_expr::fmt_sql;
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::Schema;
 
+pub use self::column::column_of;
 use self::truth::Truth;
 use super::{Claim, Converted, Op, Predicate};
 
@@ -96,7 +99,7 @@ const PARTLY_DEFINED: &str = "a conversion of a column that fails for some value
 const OTHER_TYPES: &str = "a constant of a type that the column isn't compared with";
 const NO_PREFIX: &str = "a pattern that is more than a beginning";
 const NO_CASE: &str = "a pattern that ignores case";
-const NOT_A_COLUMN: &str = "not a top-level column of the table";
+const NOT_A_COLUMN: &str = "not a column of the table that holds single values";
 const STILL_MOVING: &str = "a filter that changes while the query runs";
 const LONG_LIST: &str = "a long list compared with a converted column";
 
@@ -140,7 +143,7 @@ impl Scope<'_> {
             self.in_list(list, list.negated() != negated)
         } else if let Some(like) = any.downcast_ref::<LikeExpr>() {
             self.like(like.expr(), like.pattern(), like.case_insensitive(), like.negated() != negated)
-        } else if any.is::<Column>() {
+        } else if column_of(expr, self.arrow).is_some() {
             self.compare(expr, Op::Eq, &ScalarValue::Boolean(Some(!negated)))
         } else if let Some(function) = any.downcast_ref::<ScalarFunctionExpr>() {
             self.function(expr, function, negated)

@@ -18,9 +18,11 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::functions::core::getfield::GetFieldFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::PhysicalExpr;
+
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 
 use super::super::{Op, Predicate};
@@ -69,7 +71,7 @@ impl Searched {
 
     /// The same with `expr`, a function of the one before, which keeps or reverses the order.
     pub(super) fn through(mut self, expr: &Arc<dyn PhysicalExpr>) -> Option<Searched> {
-        self.expr = Arc::clone(expr).transform_up(as_column_0).data().ok()?;
+        self.expr = Arc::clone(expr).transform_down(as_column_0).data().ok()?;
         Some(self)
     }
 
@@ -264,8 +266,11 @@ fn is_nan(value: &ScalarValue) -> bool {
     }
 }
 
+/// The column, or the field inside structs, as the only column of a batch.
 fn as_column_0(expr: Arc<dyn PhysicalExpr>) -> datafusion::common::Result<Transformed<Arc<dyn PhysicalExpr>>> {
-    if expr.as_any().is::<Column>() {
+    let function = expr.as_any().downcast_ref::<ScalarFunctionExpr>();
+    let is_field = function.is_some_and(|function| function.fun().inner().as_any().is::<GetFieldFunc>());
+    if is_field || expr.as_any().is::<Column>() {
         let column: Arc<dyn PhysicalExpr> = Arc::new(Column::new("x", 0));
         return Ok(Transformed::yes(column));
     }

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, IntervalUnit, TimeUnit};
+use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::functions::datetime::date_bin::DateBinFunc;
 use datafusion::functions::datetime::date_part::DatePartFunc;
 use datafusion::functions::datetime::date_trunc::DateTruncFunc;
@@ -21,17 +21,18 @@ use datafusion::functions::datetime::to_unixtime::ToUnixtimeFunc;
 use datafusion::functions::math::ceil::CeilFunc;
 use datafusion::functions::math::floor::FloorFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, Column, NegativeExpr, TryCastExpr};
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr, NegativeExpr, TryCastExpr};
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::Transform;
 
 use super::super::functions::{Conversion, DateTrunc, TransformFunction};
-use super::column::{NANOS_PER_DAY, Slot, as_text, nanos_per};
+use super::column::{Slot, column_of};
 use super::monotone::Searched;
+use super::periods::{binned, part_of, truncated};
 use super::{
-    A_FUNCTION, ARITHMETIC, FORMATTED, LOCAL_TIME, MONTHS_ADDED, NOT_A_COLUMN, NOT_ORDERED, NOT_UNDERSTOOD, RECURRING,
-    Scope, TWO_COLUMNS, constant_of,
+    A_FUNCTION, ARITHMETIC, FORMATTED, LOCAL_TIME, MONTHS_ADDED, NOT_A_COLUMN, NOT_ORDERED, NOT_UNDERSTOOD, Scope,
+    TWO_COLUMNS, constant_of,
 };
 
 /// The expression as a function to search, or why it isn't one.
@@ -41,7 +42,7 @@ pub(super) fn searched(expr: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Resul
 
 fn of(expr: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Result<Searched, &'static str> {
     let any = expr.as_any();
-    if any.is::<Column>() {
+    if column_of(expr, scope.arrow).is_some() {
         let slot = Slot::of(expr, scope.arrow, scope.schema).ok_or(NOT_A_COLUMN)?;
         return Searched::column(&slot).ok_or(NOT_ORDERED);
     }
@@ -80,7 +81,9 @@ fn negated(expr: &Arc<dyn PhysicalExpr>, negative: &NegativeExpr, scope: &Scope<
     let inner = of(negative.arg(), scope)?;
     let inner = match inner.data_type() {
         Some(DataType::Float32 | DataType::Float64 | DataType::Decimal128(_, _)) => Some(inner),
-        Some(DataType::Int32 | DataType::Int64) if negative.arg().as_any().is::<Column>() => inner.set_least_apart(),
+        Some(DataType::Int32 | DataType::Int64) if column_of(negative.arg(), scope.arrow).is_some() => {
+            inner.set_least_apart()
+        }
         _ => None,
     };
     inner.and_then(|inner| inner.through(expr)).ok_or(NOT_ORDERED)
@@ -161,96 +164,6 @@ fn is_epoch_to_timestamp(function: &ScalarFunctionExpr) -> bool {
         || called.is::<FromUnixtimeFunc>()
 }
 
-/// `date_trunc`. Days and less of a time without zone are counted off in its own unit; the rest goes through nanoseconds,
-/// and what these can't count is multiplied beyond its type.
-fn truncated(unit: &Arc<dyn PhysicalExpr>, inner: Searched) -> Result<Searched, &'static str> {
-    let unit = constant_of(unit).as_ref().and_then(as_text).map(str::to_lowercase).ok_or(TWO_COLUMNS)?;
-    let counted_off = match unit.as_str() {
-        "microsecond" => Some(1_000),
-        "millisecond" => Some(1_000_000),
-        "second" => Some(1_000_000_000),
-        "minute" => Some(60_000_000_000),
-        "hour" => Some(NANOS_PER_DAY / 24),
-        "day" => Some(NANOS_PER_DAY),
-        _ => None,
-    };
-    let (ticks, zone) = match inner.data_type() {
-        Some(DataType::Time64(_)) => return Ok(inner),
-        Some(DataType::Timestamp(ticks, zone)) => (ticks, zone),
-        _ => return Err(A_FUNCTION),
-    };
-    if let Some(length) = counted_off.filter(|length| zone.is_none() || *length <= 60_000_000_000) {
-        let length = length / nanos_per(&ticks);
-        if length <= 1 {
-            return Ok(inner);
-        }
-        // Of the least times the beginning is beyond their type: there it fails.
-        let least = i128::from(i64::MIN);
-        let first = least - least.rem_euclid(length) + length;
-        return inner.failing_below(&time(first * nanos_per(&ticks), ticks, zone.as_ref())).ok_or(NOT_ORDERED);
-    }
-    if zone.as_deref().is_some_and(|zone| !is_utc(zone)) {
-        return Err(LOCAL_TIME);
-    }
-    // 1678 to 2261, so that the beginning of no year is left out.
-    let edge = 106_650 * NANOS_PER_DAY;
-    let (first, last) = (time(-edge, ticks, zone.as_ref()), time(edge, ticks, zone.as_ref()));
-    inner.limited(&first, &last).ok_or(NOT_ORDERED)
-}
-
-fn part_of(part: &Arc<dyn PhysicalExpr>, inner: Searched) -> Result<Searched, &'static str> {
-    let part = constant_of(part).as_ref().and_then(as_text).map(str::to_lowercase).ok_or(TWO_COLUMNS)?;
-    let ty = inner.data_type();
-    let is_time = matches!(ty, Some(DataType::Timestamp(_, _) | DataType::Date32));
-    match part.trim_matches(['\'', '"']) {
-        "epoch" if is_time => Ok(inner),
-        "year" | "years" | "isoyear" if is_time => match ty {
-            Some(ty) if is_local(&ty) => Err(LOCAL_TIME),
-            _ => Ok(inner),
-        },
-        _ => Err(RECURRING),
-    }
-}
-
-/// `date_bin` counts nanoseconds from an origin, without a look at overflow: in a span of years around 1970 there is none.
-fn binned(
-    stride: &Arc<dyn PhysicalExpr>,
-    inner: Searched,
-    origin: &[Arc<dyn PhysicalExpr>],
-) -> Result<Searched, &'static str> {
-    const SPAN: i128 = 1 << 61;
-    let origin = match origin {
-        [] => 0,
-        [origin] => constant_of(origin).as_ref().and_then(super::literal::instant).ok_or(A_FUNCTION)?,
-        _ => return Err(A_FUNCTION),
-    };
-    let Some(DataType::Timestamp(ticks, zone)) = inner.data_type() else { return Err(A_FUNCTION) };
-    let first = match constant_of(stride) {
-        Some(ScalarValue::IntervalMonthDayNano(Some(stride))) => {
-            let nanos = i128::from(stride.days) * NANOS_PER_DAY + i128::from(stride.nanoseconds);
-            match stride.months {
-                0 if (1..SPAN).contains(&nanos) => -2 * SPAN,
-                // Months are counted with fractions of a second only from 1970 on.
-                1..=1_000 if nanos == 0 && origin >= 0 => 0,
-                _ => return Err(A_FUNCTION),
-            }
-        }
-        Some(ScalarValue::IntervalDayTime(Some(stride))) => {
-            let nanos = i128::from(stride.days) * NANOS_PER_DAY + i128::from(stride.milliseconds) * 1_000_000;
-            if !(1..SPAN).contains(&nanos) {
-                return Err(A_FUNCTION);
-            }
-            -2 * SPAN
-        }
-        _ => return Err(A_FUNCTION),
-    };
-    if origin.abs() >= SPAN {
-        return Err(A_FUNCTION);
-    }
-    let (first, last) = (time(first, ticks, zone.as_ref()), time(2 * SPAN, ticks, zone.as_ref()));
-    inner.limited(&first, &last).ok_or(NOT_ORDERED)
-}
-
 /// Time plus or minus an interval. Months are clamped to the length of the month they end in, which keeps the order of dates,
 /// but not of times: a month after noon of 30 January comes after a month after the morning of the 31st.
 fn stepped(expr: &Arc<dyn PhysicalExpr>, binary: &BinaryExpr, scope: &Scope<'_>) -> Result<Searched, &'static str> {
@@ -312,18 +225,6 @@ fn transformed(
     }
 }
 
-/// Nanoseconds since 1970 as a timestamp, rounded toward 1970.
-fn time(nanos: i128, unit: TimeUnit, zone: Option<&Arc<str>>) -> ScalarValue {
-    let ticks = i64::try_from(nanos / nanos_per(&unit)).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX });
-    let zone = zone.cloned();
-    match unit {
-        TimeUnit::Second => ScalarValue::TimestampSecond(Some(ticks), zone),
-        TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(Some(ticks), zone),
-        TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(Some(ticks), zone),
-        TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(Some(ticks), zone),
-    }
-}
-
 fn cast_keeps_order(from: &DataType, to: &DataType) -> bool {
     use DataType as A;
     let number = |ty: &DataType| {
@@ -346,7 +247,7 @@ fn cast_keeps_order(from: &DataType, to: &DataType) -> bool {
 }
 
 /// A timestamp in a zone with another offset than UTC.
-fn is_local(ty: &DataType) -> bool {
+pub(super) fn is_local(ty: &DataType) -> bool {
     matches!(ty, DataType::Timestamp(_, Some(zone)) if !is_utc(zone))
 }
 

@@ -26,7 +26,7 @@ use datafusion::scalar::ScalarValue;
 
 use super::super::cycle::{Part, Scale};
 use super::super::{Cycle, Op, Predicate, Value};
-use super::column::{Kind, NANOS_PER_DAY, Slot, as_text, nanos_per};
+use super::column::{Kind, NANOS_PER_DAY, Slot, as_text, column_of, nanos_per};
 use super::order::{cast_of, is_utc};
 use super::truth::Truth;
 use super::{COMES_AGAIN, Scope, constant_of};
@@ -176,7 +176,7 @@ struct Time {
 impl Time {
     fn of(expr: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Option<Time> {
         let any = expr.as_any();
-        if any.is::<Column>() {
+        if column_of(expr, scope.arrow).is_some() {
             let slot = Slot::of(expr, scope.arrow, scope.schema).filter(|slot| slot.same_type)?;
             let zone = match &slot.arrow {
                 DataType::Date32 => None,

@@ -21,13 +21,13 @@ use datafusion::functions::datetime::date_trunc::DateTruncFunc;
 use datafusion::functions::datetime::to_date::ToDateFunc;
 use datafusion::functions::datetime::to_local_time::ToLocalTimeFunc;
 use datafusion::logical_expr::Operator;
-use datafusion::physical_expr::expressions::{BinaryExpr, Column};
+use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 
 use super::super::functions::DateTrunc;
 use super::super::{Op, Predicate};
-use super::column::{Kind, NANOS_PER_DAY, Slot, as_text, nanos_per};
+use super::column::{Kind, NANOS_PER_DAY, Slot, as_text, column_of, nanos_per};
 use super::order::{cast_of, is_utc};
 use super::truth::Truth;
 use super::{Scope, constant_of, literal};
@@ -96,7 +96,7 @@ struct Reach {
 impl Reach {
     fn of(&self, expr: &Arc<dyn PhysicalExpr>, scope: &Scope<'_>) -> Option<Moved> {
         let any = expr.as_any();
-        if any.is::<Column>() {
+        if column_of(expr, scope.arrow).is_some() {
             let slot = Slot::of(expr, scope.arrow, scope.schema)?;
             let instant = slot.same_type && matches!(slot.kind, Kind::Instant { .. });
             return instant.then_some(Moved { slot, least: 0, most: 0, counted: true });

@@ -79,7 +79,7 @@ fn arb_condition() -> impl Strategy<Value = String> {
         })
 }
 
-fn arb_filter() -> impl Strategy<Value = String> {
+pub(super) fn arb_filter() -> impl Strategy<Value = String> {
     let negated = (arb_condition(), any::<bool>())
         .prop_map(|(condition, negated)| if negated { format!("NOT ({condition})") } else { condition });
     (negated, proptest::option::weighted(0.3, (arb_condition(), any::<bool>()))).prop_map(|(one, other)| match other {

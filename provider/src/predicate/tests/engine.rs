@@ -271,7 +271,7 @@ fn patterns() -> Vec<Option<&'static str>> {
     some.into_iter().map(Some).chain([None]).collect()
 }
 
-fn arb_filter() -> impl Strategy<Value = Arc<dyn PhysicalExpr>> {
+pub(super) fn arb_filter() -> impl Strategy<Value = Arc<dyn PhysicalExpr>> {
     arb_leaf().prop_recursive(3, 8, 2, |inner| {
         prop_oneof![
             inner.clone().prop_map(|e| Arc::new(NotExpr::new(e)) as Arc<dyn PhysicalExpr>),

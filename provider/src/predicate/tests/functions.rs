@@ -29,7 +29,7 @@ fn table() -> Table {
     table
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(table);
+pub(super) static TABLE: LazyLock<Table> = LazyLock::new(table);
 
 fn apply(transform: &Transform, array: &ArrayRef) -> datafusion::error::Result<ArrayRef> {
     use arrow::datatypes::{DataType as A, TimeUnit as U};
@@ -236,7 +236,7 @@ fn operands() -> Vec<(String, Vec<String>)> {
 }
 
 /// Filters over them, and over what is true or false itself.
-fn arb_filter() -> impl Strategy<Value = String> {
+pub(super) fn arb_filter() -> impl Strategy<Value = String> {
     let truths = select(vec![
         "(i > 1) IS TRUE",
         "(i > 1) IS NOT TRUE",

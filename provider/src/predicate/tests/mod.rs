@@ -6,6 +6,7 @@ mod cycles;
 mod engine;
 mod facts;
 mod functions;
+mod nested;
 mod partitions;
 mod shown;
 mod support;

@@ -13,30 +13,30 @@ use parquet::file::properties::EnabledStatistics;
 use crate::foreign::{self, DataFile, Table};
 use crate::lab::{self, Lab};
 
-fn schema(id: i32, fields: &[(i32, &str, T)]) -> SchemaRef {
+pub(super) fn schema(id: i32, fields: &[(i32, &str, T)]) -> SchemaRef {
     let fields =
         fields.iter().map(|(id, name, ty)| NestedField::optional(*id, *name, Type::Primitive(ty.clone())).into());
     Arc::new(Schema::builder().with_schema_id(id).with_fields(fields).build().unwrap())
 }
 
-fn file(root: &str, name: &str, schema: &Schema, tuple: Struct, columns: Vec<ArrayRef>) -> DataFile {
+pub(super) fn file(root: &str, name: &str, schema: &Schema, tuple: Struct, columns: Vec<ArrayRef>) -> DataFile {
     let rows = RecordBatch::try_new(Arc::new(schema_to_arrow_schema(schema).unwrap()), columns).unwrap();
     let path = format!("{root}/data/{name}.parquet");
     DataFile { path, epoch: 0, spec: 0, tuple, sequence: 1, rows, absent: Vec::new() }
 }
 
-fn texts(values: &[Option<&str>]) -> ArrayRef {
+pub(super) fn texts(values: &[Option<&str>]) -> ArrayRef {
     Arc::new(StringArray::from(values.to_vec()))
 }
 
-fn place() -> (tempfile::TempDir, String) {
+pub(super) fn place() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let root = format!("file://{}/t", directory.path().display());
     (directory, root)
 }
 
 /// Asks a new session about the table at this metadata.
-async fn answers(metadata: &str, expected: &[(&str, &[&str])]) {
+pub(super) async fn answers(metadata: &str, expected: &[(&str, &[&str])]) {
     let lab = Lab::local();
     let session = lab.session();
     let location = metadata.trim_start_matches("file://");

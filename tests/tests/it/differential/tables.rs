@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
-    RecordBatch, StringArray, TimestampMicrosecondArray, new_null_array,
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int32Array, Int64Array,
+    RecordBatch, StringArray, StructArray, TimestampMicrosecondArray, new_null_array,
 };
-use arrow::compute::concat_batches;
+use arrow::buffer::NullBuffer;
+use arrow::compute::{concat_batches, nullif};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use daygrain_tests::reference::Rng;
 
@@ -130,7 +131,7 @@ impl Kind {
 /// A table before it is one.
 #[derive(Debug)]
 pub(super) struct Table {
-    /// Name and type of each column besides `id`.
+    /// Each column besides `id`, or field of the struct `s`: its name as it is written in SQL, and its type.
     pub(super) columns: Vec<(String, Kind)>,
     pub(super) primary_timestamp: Option<String>,
     pub(super) lookup: Vec<String>,
@@ -151,10 +152,38 @@ impl Table {
         let mut next_id = 0;
         let exports = (0..1 + rng.below(3)).map(|_| batch(rng, &columns, &mut next_id)).collect();
         let mut table = Table { columns, primary_timestamp: partitioned.then(|| "ts".to_owned()), lookup, exports };
+        if rng.below(3) == 0 {
+            table.nest(rng);
+        }
         if rng.below(2) == 0 {
             table.add_a_column(rng);
         }
         table
+    }
+
+    /// Columns that are neither time nor lookup columns become fields of a struct, which is null in some rows.
+    fn nest(&mut self, rng: &mut Rng) {
+        let own = |name: &str| name == "id" || name == "ts" || self.lookup.iter().any(|lookup| lookup == name);
+        for batch in &mut self.exports {
+            let schema = batch.schema();
+            let parts = schema.fields().iter().cloned().zip(batch.columns().iter().cloned());
+            let (mut kept, nested): (Vec<_>, Vec<_>) = parts.partition(|(field, _)| own(field.name()));
+            if nested.is_empty() {
+                return;
+            }
+            let hidden: BooleanArray = (0..batch.num_rows()).map(|_| Some(rng.below(5) == 0)).collect();
+            let shown = nested.into_iter().map(|(field, array)| (field, nullif(&array, &hidden).unwrap()));
+            let (fields, arrays): (Vec<_>, Vec<_>) = shown.unzip();
+            let valid = NullBuffer::new(!hidden.values());
+            let nested = StructArray::new(fields.into(), arrays, Some(valid));
+            kept.push((Arc::new(Field::new("s", nested.data_type().clone(), true)), Arc::new(nested) as _));
+            let (fields, arrays): (Vec<_>, Vec<_>) = kept.into_iter().unzip();
+            *batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
+        }
+        let lookup = self.lookup.clone();
+        for (name, _) in self.columns.iter_mut().filter(|(name, _)| name != "ts" && !lookup.contains(name)) {
+            *name = format!("s['{name}']");
+        }
     }
 
     /// The last export brings a column that no other has.
@@ -171,9 +200,8 @@ impl Table {
 
     /// All rows, in the table's schema.
     pub(super) fn all(&self) -> RecordBatch {
-        let fields = self.columns.iter().map(|(name, kind)| Field::new(name, kind.arrow(), true));
-        let id = Field::new("id", DataType::Int64, true);
-        let schema = Arc::new(Schema::new(std::iter::once(id).chain(fields).collect::<Vec<_>>()));
+        // The last one has all columns.
+        let schema = self.exports.last().expect("a table has rows").schema();
         let whole = self.exports.iter().map(|batch| {
             let column = |field: &Arc<Field>| {
                 let found = batch.column_by_name(field.name()).cloned();

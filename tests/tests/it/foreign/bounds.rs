@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{max, max_boolean, max_string, min, min_boolean, min_string};
 use arrow::datatypes::{
     DataType, Date32Type, Decimal128Type, Field, Float32Type, Float64Type, Int32Type, Int64Type, TimeUnit,
-    TimestampMicrosecondType,
+    TimestampMicrosecondType, TimestampNanosecondType,
 };
 use iceberg::spec::{DataFileBuilder, Datum, PrimitiveType};
 
@@ -75,6 +75,9 @@ fn bounds(column: &ArrayRef) -> Option<(Datum, Datum)> {
         DataType::Decimal128(..) => of!(Decimal128Type, decimal),
         DataType::Date32 => of!(Date32Type, Datum::date),
         DataType::Timestamp(TimeUnit::Microsecond, None) => of!(TimestampMicrosecondType, Datum::timestamp_micros),
+        DataType::Timestamp(TimeUnit::Nanosecond, None) => of!(TimestampNanosecondType, Datum::timestamp_nanos),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => of!(TimestampNanosecondType, Datum::timestamptz_nanos),
+        DataType::Struct(_) => return None,
         DataType::Timestamp(..) => of!(TimestampMicrosecondType, Datum::timestamptz_micros),
         _ => {
             let array = column.as_string::<i32>();

@@ -46,6 +46,8 @@ pub(crate) struct Table<'a> {
     /// The specs so far; the last is the default one.
     pub(crate) specs: &'a [PartitionSpec],
     pub(crate) files: &'a [DataFile],
+    /// Those that manifests name as deleted.
+    pub(crate) gone: &'a [usize],
     pub(crate) deletes: &'a [Delete],
     /// The snapshot's.
     pub(crate) sequence: i64,
@@ -63,6 +65,7 @@ impl<'a> Table<'a> {
             schemas: schemas.iter().map(Arc::clone).collect(),
             specs,
             files,
+            gone: &[],
             deletes: &[],
             sequence: 1,
             properties: small,

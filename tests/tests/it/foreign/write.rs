@@ -61,7 +61,8 @@ pub(crate) async fn write(table: &Table<'_>) -> String {
     let writer = io.new_output(&list).unwrap().writer().await.unwrap();
     let mut writer = match table.version {
         FormatVersion::V3 => ManifestListWriter::v3(writer, SNAPSHOT, None, table.sequence, Some(0)),
-        _ => ManifestListWriter::v2(writer, SNAPSHOT, None, table.sequence),
+        FormatVersion::V1 => ManifestListWriter::v1(writer, SNAPSHOT, None),
+        FormatVersion::V2 => ManifestListWriter::v2(writer, SNAPSHOT, None, table.sequence),
     };
     writer.add_manifests(manifests.into_iter()).unwrap();
     writer.close().await.unwrap();
@@ -208,15 +209,22 @@ async fn manifest(
     let mut writer = match (table.version, deletes) {
         (FormatVersion::V3, true) => writer.build_v3_deletes(),
         (FormatVersion::V3, false) => writer.build_v3_data(),
+        (FormatVersion::V1, _) => writer.build_v1(),
         (_, true) => writer.build_v2_deletes(),
         (_, false) => writer.build_v2_data(),
     };
     let newest = entries.iter().map(|(_, sequence)| *sequence).max();
     for (entry, sequence) in entries {
-        writer.add_existing_file(entry.build().unwrap(), SNAPSHOT, sequence, Some(sequence)).unwrap();
+        let file = entry.build().unwrap();
+        let added = if table.gone.iter().any(|at| table.files[*at].path == file.file_path()) {
+            writer.add_delete_file(file, sequence, Some(sequence))
+        } else {
+            writer.add_existing_file(file, SNAPSHOT, sequence, Some(sequence))
+        };
+        added.unwrap();
     }
     let mut manifest = writer.write_manifest_file().await.unwrap();
-    manifest.sequence_number = newest.unwrap();
+    manifest.sequence_number = if table.version == FormatVersion::V1 { 0 } else { newest.unwrap() };
     manifest
 }
 
@@ -237,6 +245,9 @@ fn metadata(table: &Table<'_>, list: &str) -> serde_json::Value {
         "current-snapshot-id": SNAPSHOT, "refs": {"main": {"snapshot-id": SNAPSHOT, "type": "branch"}},
         "properties": {}, "snapshot-log": [], "metadata-log": [], "format-version": 2,
     });
+    if table.version == FormatVersion::V1 {
+        metadata["format-version"] = 1.into();
+    }
     if table.version == FormatVersion::V3 {
         metadata["format-version"] = 3.into();
         metadata["next-row-id"] = rows.into();
