@@ -44,6 +44,14 @@ pub(super) fn value(field: i32, task: &Task, schema: &Schema) -> Option<Option<V
     }
 }
 
+/// The same of a field that `path` leads to, by ids: inside structs, which may be null, only null is in every row.
+pub(super) fn everywhere(path: &[i32], task: &Task, schema: &Schema) -> Option<Option<Value>> {
+    let (field, structs) = path.split_last()?;
+    let value = value(*field, task, schema)?;
+    let has_default = |id: &i32| schema.field_by_id(*id).is_none_or(|field| field.initial_default.is_some());
+    (structs.is_empty() || (value.is_none() && !structs.iter().any(has_default))).then_some(value)
+}
+
 /// The same, as a scalar of the column's Arrow type.
 ///
 /// # Errors

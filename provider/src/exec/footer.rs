@@ -16,6 +16,7 @@ use object_store::ObjectMeta;
 use object_store::path::Path;
 use parking_lot::Mutex;
 use parquet::DecodeResult;
+use parquet::basic::Repetition;
 use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::{
     FooterTail, PageIndexPolicy, ParquetMetaData, ParquetMetaDataPushDecoder, RowGroupMetaData,
@@ -91,23 +92,30 @@ impl Footer {
         self.roots.get(&field).copied()
     }
 
-    /// The leaf column that holds a field of single values, by the ids that lead to it through structs, its own last.
-    pub(super) fn leaf(&self, path: &[i32]) -> Option<usize> {
-        let (first, rest) = path.split_first()?;
-        let root = self.root(*first)?;
+    /// Where a field of single values is stored, by the ids that lead to it through structs, its own last.
+    pub(super) fn place(&self, path: &[i32]) -> Place {
+        let Some((first, rest)) = path.split_first() else { return Place::Other };
+        let Some(root) = self.root(*first) else { return Place::Nowhere };
         let schema = self.metadata.file_metadata().schema_descr();
-        let mut leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == root)?;
-        let mut field = schema.root_schema().get_fields().get(root)?;
+        let leaf = (0..schema.num_columns()).find(|leaf| schema.get_column_root_idx(*leaf) == root);
+        let (Some(mut leaf), Some(mut field)) = (leaf, schema.root_schema().get_fields().get(root)) else {
+            return Place::Other;
+        };
         for id in rest {
-            let mut before = field.is_group().then(|| field.get_fields())?.iter();
+            if self.by_place || !field.is_group() || is_repeated(field) {
+                return Place::Other;
+            }
             let is_it = |field: &TypePtr| field.get_basic_info().has_id() && field.get_basic_info().id() == *id;
-            field = before.find(|field| {
-                let found = is_it(field);
-                leaf += if found { 0 } else { leaves_of(field) };
-                found
-            })?;
+            let Some(at) = field.get_fields().iter().position(is_it) else { return Place::Nowhere };
+            let (before, from) = field.get_fields().split_at(at);
+            leaf += before.iter().map(|field| leaves_of(field)).sum::<usize>();
+            let Some(next) = from.first() else { return Place::Other };
+            field = next;
         }
-        (field.is_primitive() && schema.column(leaf).max_rep_level() == 0).then_some(leaf)
+        match field.is_primitive() && schema.column(leaf).max_rep_level() == 0 {
+            true => Place::Leaf(leaf),
+            false => Place::Other,
+        }
     }
 
     /// The adaption of the file's columns to a table schema; the last one that depends on nothing else (`keep`) is kept.
@@ -362,6 +370,21 @@ async fn read(object: &Object, io: &FileIo, size: u64) -> Result<(ParquetMetaDat
             DecodeResult::Finished => return Err(io.corrupt(format!("the {} has no Parquet footer", object.noun()))),
         }
     }
+}
+
+/// Where a field is stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In this leaf column.
+    Leaf(usize),
+    /// Not in the file: it is what a field is that was added later.
+    Nowhere,
+    /// In a form that says nothing of its values.
+    Other,
+}
+
+fn is_repeated(field: &Type) -> bool {
+    field.get_basic_info().has_repetition() && field.get_basic_info().repetition() == Repetition::REPEATED
 }
 
 /// How many leaf columns a column is stored in.

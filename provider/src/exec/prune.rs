@@ -16,7 +16,7 @@ use iceberg::spec::Schema;
 use parquet::bloom_filter::Sbbf;
 
 use super::absent;
-use super::footer::{Footer, Footers};
+use super::footer::{Footer, Footers, Place};
 use super::reader::FileIo;
 use super::stored::Stored;
 use crate::error::Result;
@@ -61,11 +61,11 @@ impl<'a> FileFacts<'a> {
                 return Column::Opaque;
             };
             let path: Vec<i32> = path(schema, field).into_iter().flatten().map(|field| field.id).collect();
-            if path.len() == 1 && footer.root(field).is_none() {
-                return absent::value(field, task, schema).map_or(Column::Opaque, Column::Absent);
+            match footer.place(&path) {
+                Place::Leaf(leaf) => Stored::new(&footer.metadata, leaf, table).map_or(Column::Opaque, Column::Stored),
+                Place::Nowhere => absent::everywhere(&path, task, schema).map_or(Column::Opaque, Column::Absent),
+                Place::Other => Column::Opaque,
             }
-            let stored = footer.leaf(&path).and_then(|leaf| Stored::new(&footer.metadata, leaf, table));
-            stored.map_or(Column::Opaque, Column::Stored)
         };
         let columns = fields.into_iter().map(|field| (field, column(field))).collect();
         FileFacts { footer, task, schema, columns }
