@@ -49,7 +49,7 @@ impl<R: Read> Bytes<R> {
         if skipped < length { Err(ends(length, what, skipped)) } else { Ok(()) }
     }
 
-    /// Whether there is no byte left; else the next four.
+    /// The next four bytes, or `None` where there is no byte left.
     pub(super) fn next_four(&mut self) -> Result<Option<[u8; 4]>, ArrowError> {
         let mut four = Vec::with_capacity(4);
         self.reader.by_ref().take(4).read_to_end(&mut four)?;
@@ -86,4 +86,45 @@ fn ends(length: u64, what: &str, there: u64) -> ArrowError {
 /// A length or position, which has no sign.
 pub(super) fn unsigned(number: i64, what: &str) -> Result<u64, ArrowError> {
     u64::try_from(number).map_err(|_| ArrowError::IpcError(format!("{what} says that it has {number} bytes")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HUGE: u64 = u64::MAX >> 1;
+
+    #[test]
+    fn what_is_known_to_be_missing_takes_no_memory() {
+        let mut bytes = Bytes::new(&b"12345678"[..], Some(8));
+        assert_eq!(bytes.take(3, "x").unwrap(), b"123");
+        for length in [6, HUGE, u64::MAX] {
+            let missing = format!("Ipc error: x says that it has {length} bytes, of which there are 5");
+            assert_eq!(bytes.take(length, "x").unwrap_err().to_string(), missing);
+            assert_eq!(bytes.skip(length, "x").unwrap_err().to_string(), missing);
+        }
+        bytes.skip(1, "x").unwrap();
+        assert_eq!(bytes.next_four().unwrap(), Some(*b"5678"));
+        assert_eq!(bytes.next_four().unwrap(), None);
+    }
+
+    #[test]
+    fn what_cannot_be_known_is_taken_as_it_arrives() {
+        let content = vec![7; 5_000_000];
+        for length in [0, 1, STEP, STEP + 1, 5_000_000] {
+            assert_eq!(Bytes::new(content.as_slice(), None).take(length, "x").unwrap(), vec![7; length as usize]);
+        }
+        for length in [5_000_001, HUGE, u64::MAX] {
+            let error = Bytes::new(content.as_slice(), None).take(length, "x").unwrap_err();
+            assert!(error.to_string().ends_with("of which there are 5000000"), "{error}");
+            assert!(Bytes::new(content.as_slice(), None).skip(length, "x").is_err());
+        }
+        assert!(Bytes::new(&b"123"[..], None).next_four().is_err());
+    }
+
+    #[test]
+    fn no_room_is_an_error() {
+        let error = Bytes::new(io::repeat(0), Some(u64::MAX)).take(u64::MAX, "x").unwrap_err();
+        assert!(matches!(error, ArrowError::MemoryError(_)), "{error}");
+    }
 }

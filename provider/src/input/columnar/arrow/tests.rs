@@ -314,3 +314,12 @@ fn a_stream_may_end_without_a_mark_but_not_in_a_message() {
         assert_eq!(our_stream(&longer, known, None).unwrap().1, batches);
     }
 }
+
+#[test]
+fn a_batch_without_room_is_not_a_damaged_file() {
+    let source =
+        Source::new("a.arrow".into(), crate::input::source::Format::Arrow, crate::input::source::Codec::Plain, 0);
+    let error = corrupt(&source, ArrowError::MemoryError("no room".to_owned()));
+    assert_eq!(error.code(), crate::error::Code::MemoryLimit);
+    assert!(error.to_string().contains("a.arrow"), "{error}");
+}
