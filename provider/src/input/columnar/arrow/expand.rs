@@ -176,6 +176,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn zstd_never_becomes_longer(content in content(), level in -5..20, written in 0..4_u8) {
             let length = content.len() as u64;
