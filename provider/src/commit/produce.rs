@@ -185,6 +185,12 @@ impl Producer<'_> {
         if live().any(|entry| entry.file_sequence_number.is_none()) {
             return Ok(None);
         }
+        // Their rows are added up as they are written, and a list has 63 bits for the sum. Entries that claim more lie,
+        // and stay where they are.
+        let rows = live().try_fold(0_u64, |sum, entry| sum.checked_add(entry.file.record_count()));
+        if rows.is_none_or(|rows| i64::try_from(rows).is_err()) {
+            return Ok(None);
+        }
         let target = self.target(&schema, &spec);
         let mut merged = write_manifest(target, live().map(NewEntry::Existing)).await?;
         // Where every row has its id there is none to assign, and a new range would be burnt. The manifest must have a

@@ -11,6 +11,7 @@
 
 mod caught;
 mod cooperate;
+mod ddl;
 mod definitions;
 mod memory;
 mod pruning;

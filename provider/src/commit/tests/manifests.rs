@@ -1,6 +1,7 @@
 //! Which manifests does an append write, merge and keep?
 
 use super::*;
+use crate::metadata::rebuild;
 
 #[tokio::test]
 async fn the_first_append_creates_the_table_with_its_snapshot() {
@@ -53,6 +54,29 @@ async fn merged_manifests_keep_every_file_as_it_was() {
         snapshot.summary().additional_properties["manifests-replaced"].parse::<u64>().unwrap()
     };
     assert!(world.catalog.current().metadata.snapshots().any(|snapshot| replaced(snapshot) == 3));
+}
+
+#[tokio::test]
+async fn manifests_of_more_rows_than_can_be_counted_stay_as_they_are() {
+    for (liars, records) in [(2, i64::MAX as u64 - 1), (3, i64::MAX as u64), (3, 1 << 62)] {
+        let world = World::new(FormatVersion::V2, &[("commit.manifest.min-count-to-merge", "2")]);
+        world.append(vec![world.file(20000, 3)]).await;
+        for _ in 0..liars {
+            let lie = |file: &mut DataFileBuilder| {
+                file.record_count(records);
+            };
+            world.append(vec![rebuild(&world.file(20000, 3), lie).unwrap()]).await;
+        }
+        let stored = world.stored(".avro").await;
+        let base = world.append(vec![world.file(20001, 1)]).await;
+        // A manifest of the new file, and a list.
+        assert_eq!(world.stored(".avro").await, stored + 2);
+        assert_eq!(summary(&base.metadata)["manifests-replaced"], "0");
+        let live = world.live(&base.metadata, base.metadata.current_snapshot_id()).await;
+        let mut counts: Vec<u64> = live.iter().map(|entry| entry.file.record_count()).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [vec![1, 3], vec![records; liars]].concat());
+    }
 }
 
 #[tokio::test]

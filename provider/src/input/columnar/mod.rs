@@ -23,6 +23,9 @@ use crate::input::zones::{self, At, Zones};
 /// Bytes of a batch, about: rows may hold megabytes.
 const BATCH_BYTES: u64 = 16 * 1024 * 1024;
 
+/// Texts looked at together.
+const TEXT_ROWS: usize = 8192;
+
 /// What is known of one file before its rows are read.
 #[derive(Debug)]
 pub(super) struct Survey {
@@ -82,14 +85,18 @@ pub(super) fn needs_random_access(source: &Source) -> Result<bool> {
 
 fn see_batch(zones: &mut Zones, name: &str, batch: &RecordBatch, file: usize, row: &mut u64) -> Result<()> {
     let Some(array) = batch.columns().first() else { return Ok(()) };
-    let texts = cast(array, &DataType::LargeUtf8)
-        .map_err(|e| Error::new(Code::Internal, "texts could not be read as strings").source(e))?;
-    for text in texts.as_string::<i64>() {
-        *row += 1;
-        match text {
-            None => {}
-            Some("") => return Err(zones::refused(name, "", "an empty text").with("row", *row)),
-            Some(text) => zones.see(name, text, At { file, line: *row }).map_err(|e| e.with("row", *row))?,
+    // A few at a time: a dictionary can have long texts for many rows.
+    for from in (0..array.len()).step_by(TEXT_ROWS) {
+        let some = array.slice(from, TEXT_ROWS.min(array.len() - from));
+        let texts = cast(&some, &DataType::LargeUtf8)
+            .map_err(|e| Error::new(Code::Internal, "texts could not be read as strings").source(e))?;
+        for text in texts.as_string::<i64>() {
+            *row += 1;
+            match text {
+                None => {}
+                Some("") => return Err(zones::refused(name, "", "an empty text").with("row", *row)),
+                Some(text) => zones.see(name, text, At { file, line: *row }).map_err(|e| e.with("row", *row))?,
+            }
         }
     }
     Ok(())
@@ -158,10 +165,11 @@ fn rows_of(rows: u64, bytes: u64, most: usize) -> usize {
     usize::try_from(fitting).unwrap_or(usize::MAX).clamp(1, most.max(1))
 }
 
-/// The error of a file that is not what its name says.
+/// The error of a file that is not what its name says, or for which there is no room.
 fn corrupt(source: &Source, error: ArrowError) -> Error {
-    Error::new(Code::InputCorrupt, format!("the file cannot be read as {}", source.format().name()))
-        .with("file", source.shown())
-        .with("reason", &error)
-        .source(error)
+    let error_of = match error {
+        ArrowError::MemoryError(_) => Error::new(Code::MemoryLimit, "a batch of the file does not fit in memory"),
+        _ => Error::new(Code::InputCorrupt, format!("the file cannot be read as {}", source.format().name())),
+    };
+    error_of.with("file", source.shown()).with("reason", &error).source(error)
 }

@@ -2,6 +2,7 @@
 
 mod columnar;
 mod csv;
+mod lengths;
 mod ndjson;
 mod plan;
 mod real;

@@ -1,4 +1,13 @@
 //! Arrow IPC: the file format, which has a footer, and the stream format, which has none; told apart by the magic.
+//!
+//! Messages are read here and decoded by the engine's crate. Its own readers make room for whatever length a message
+//! states, and a damaged one ends the process.
+
+mod bytes;
+mod expand;
+mod file;
+mod message;
+mod stream;
 
 use std::io::{BufReader, Read};
 use std::ops::ControlFlow;
@@ -6,8 +15,9 @@ use std::ops::ControlFlow;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
-use arrow::ipc::reader::{FileReader, StreamReader};
 
+use self::file::File;
+use self::stream::Stream;
 use super::{Emit, Part, Rows, corrupt};
 use crate::error::{Guarded, Result, guarded};
 use crate::input::source::{Source, io_error};
@@ -65,13 +75,18 @@ struct Opened {
 
 fn open(source: &Source, columns: Option<Vec<usize>>, counted: Option<&Emit<'_, '_>>) -> Result<Opened> {
     if is_file(source)? {
-        let file = BufReader::new(source.random_access()?);
-        let reader = guarded(|| FileReader::try_new(file, columns)).map_err(|e| corrupt(source, e))?;
-        let count = Some(reader.num_batches() as u64);
+        let file = source.random_access()?;
+        let length = file.metadata().map_err(|e| io_error(e, source.shown()))?.len();
+        let reader = guarded(|| File::open(BufReader::new(file), length, columns)).map_err(|e| corrupt(source, e))?;
+        let count = Some(reader.batches());
         return Ok(Opened { schema: reader.schema(), batches: Box::new(Guarded::new(reader)), count });
     }
     let read = counted.map(|emit| emit.output.bytes_read());
-    let bytes = source.reader(0, source.length(), read)?;
-    let reader = guarded(|| StreamReader::try_new(BufReader::new(bytes), columns)).map_err(|e| corrupt(source, e))?;
+    let bytes = BufReader::new(source.reader(0, source.length(), read)?);
+    let length = source.is_plain().then(|| source.length());
+    let reader = guarded(|| Stream::open(bytes, length, columns)).map_err(|e| corrupt(source, e))?;
     Ok(Opened { schema: reader.schema(), batches: Box::new(Guarded::new(reader)), count: None })
 }
+
+#[cfg(test)]
+mod tests;
