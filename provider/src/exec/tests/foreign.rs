@@ -511,6 +511,35 @@ async fn fields_of_structs_have_defaults() {
     .await;
 }
 
+/// A writer that counts as null only what is null inside of structs, and one that counts structs too.
+#[tokio::test]
+async fn nulls_that_a_struct_hides_need_not_be_counted() {
+    for counted in [0, 1] {
+        let inner = StructType::new(vec![Arc::new(column(11, "a", P::Int))]);
+        let mut table = Table::new(REMOTE, vec![NestedField::optional(1, "s", Type::Struct(inner))], None);
+        let message = "message m { optional group s = 1 { required int32 a = 11; } }";
+        let leaf = Leaf::Leveled(Box::new(Leaf::Ints(vec![7])), vec![1, 0], vec![0, 0]);
+        table.adopt(file(message, vec![leaf]), 2, Struct::empty()).await;
+        table.restate(0, |says| {
+            says.null_value_counts(HashMap::from([(11, counted)]));
+            says.lower_bounds(HashMap::from([(11, Datum::int(7))]));
+            says.upper_bounds(HashMap::from([(11, Datum::int(7))]));
+        });
+        answers(
+            &table,
+            &[
+                ("SELECT s FROM t WHERE s['a'] = 7", &["{a: 7}"]),
+                ("SELECT count(*) FROM t WHERE s['a'] IS NULL", &["1"]),
+                ("SELECT count(*) FROM t WHERE s['a'] IS NOT NULL", &["1"]),
+                ("SELECT count(*) FROM t WHERE s['a'] > 0", &["1"]),
+                ("SELECT count(s['a']), count(s), count(*) FROM t", &["1|1|2"]),
+                ("SELECT s['a'] FROM t WHERE s['a'] < 7", &[]),
+            ],
+        )
+        .await;
+    }
+}
+
 /// The source of a partition field may be inside a struct.
 #[tokio::test]
 async fn a_partition_by_a_field_of_a_struct_prunes() {

@@ -97,6 +97,30 @@ async fn an_identity_column_that_is_not_stored_35() {
     .await;
 }
 
+/// Ids of columns and of partition fields are counted apart, so that `_partition.k` may have a column's.
+#[tokio::test]
+async fn a_column_with_the_id_of_a_partition_field() {
+    let (_directory, root) = place();
+    let schema = schema(0, &[(1000, "n", T::String), (2, "k", T::String)]);
+    let spec = PartitionSpec::builder(Arc::clone(&schema)).with_spec_id(0);
+    let specs = [spec.add_partition_field("k", "k", Transform::Identity).unwrap().build().unwrap()];
+    assert_eq!(specs[0].fields()[0].field_id, 1000);
+    let files = ["a", "b"].map(|k| {
+        let rows = vec![texts(&[Some(if k == "a" { "x" } else { "a" })]), texts(&[Some(k)])];
+        file(&root, k, &schema, Struct::from_iter([Some(Literal::string(k))]), rows)
+    });
+    let metadata = foreign::write(&Table::of(&root, &[schema], &specs, &files)).await;
+    answers(
+        &metadata,
+        &[
+            ("SELECT n FROM t WHERE _partition.k = 'a'", &["x"]),
+            ("SELECT n, _partition.k FROM t WHERE _partition['k'] >= 'b' OR n = 'x'", &["a|b", "x|a"]),
+            ("SELECT count(*) FROM t WHERE _partition.k = n", &["0"]),
+        ],
+    )
+    .await;
+}
+
 /// A null count that stands for -1 until the manifest is written.
 const TO_BE_NEGATIVE: u64 = 63;
 
