@@ -15,6 +15,7 @@ mod ddl;
 mod definitions;
 mod memory;
 mod pruning;
+mod pushdown;
 mod run;
 
 use std::sync::Arc;
@@ -340,6 +341,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_config(config)
         .with_runtime_env(runtime)
         .with_catalog_list(Arc::new(catalogs))
+        .with_physical_optimizer_rules(pushdown::rules())
         .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
     // Exact timestamps go first, before type coercion; what that adds is seen by the last one.
     let builder = sql::timestamps::register(builder)
