@@ -453,6 +453,52 @@ async fn every_type_has_defaults() {
     .await;
 }
 
+/// The default of a struct gives its fields their values.
+#[tokio::test]
+async fn a_field_has_its_value_from_the_default_of_its_struct() {
+    let inner = StructType::new(vec![Arc::new(column(11, "x", P::Int)), Arc::new(column(12, "y", P::Int))]);
+    let given = Literal::Struct(Struct::from_iter([Some(Literal::int(5)), None]));
+    let added = NestedField::optional(10, "s", Type::Struct(inner)).with_initial_default(given);
+    let mut table = Table::new(REMOTE, vec![column(1, "n", P::Int), added], None);
+    table.adopt(file("message m { required int32 n = 1; }", vec![Leaf::Ints(vec![1, 2])]), 2, Struct::empty()).await;
+    answers(
+        &table,
+        &[
+            ("SELECT n FROM t WHERE s['x'] = 5 AND n > 1", &["2"]),
+            ("SELECT count(*) FROM t WHERE s['x'] IS NULL", &["0"]),
+            ("SELECT s['x'], s['y'] FROM t WHERE s['y'] IS NULL AND n = 1", &["5|∅"]),
+        ],
+    )
+    .await;
+}
+
+/// Statistics are those of the field, and not of one beside it.
+#[tokio::test]
+async fn a_field_of_a_struct_is_told_from_its_neighbours() {
+    let inner = StructType::new(vec![Arc::new(column(21, "x", P::Int)), Arc::new(column(22, "y", P::Int))]);
+    let fields = vec![
+        Arc::new(column(11, "a", P::Int)),
+        Arc::new(NestedField::optional(12, "in", Type::Struct(inner))),
+        Arc::new(column(13, "b", P::Int)),
+    ];
+    let mut table =
+        Table::new(REMOTE, vec![NestedField::optional(1, "s", Type::Struct(StructType::new(fields)))], None);
+    let message = "message m { required group s = 1 { required int32 a = 11; \
+                   required group in = 12 { required int32 x = 21; required int32 y = 22; } required int32 b = 13; } }";
+    let leaves = [1, 10, 20, 30].map(|from| Leaf::Ints(vec![from, from + 1])).into();
+    table.adopt(file(message, leaves), 2, Struct::empty()).await;
+    answers(
+        &table,
+        &[
+            ("SELECT s['a'] FROM t WHERE s['b'] = 31", &["2"]),
+            ("SELECT s['in']['y'] FROM t WHERE s['in']['x'] = 10", &["20"]),
+            ("SELECT s['in']['x'], s['b'] FROM t WHERE s['in']['y'] > 20 AND s['a'] < 3", &["11|31"]),
+            ("SELECT s FROM t WHERE s['a'] = 1", &["{a: 1, in: {x: 10, y: 20}, b: 30}"]),
+        ],
+    )
+    .await;
+}
+
 #[tokio::test]
 async fn lists_and_maps_have_defaults() {
     let element = Arc::new(NestedField::list_element(11, Type::Primitive(P::Int), false));
