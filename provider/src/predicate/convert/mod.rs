@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema as ArrowSchema};
 use arrow::record_batch::RecordBatch;
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::functions::math::nans::IsNanFunc;
 use datafusion::functions::string::starts_with::StartsWithFunc;
 use datafusion::logical_expr::{ColumnarValue, Operator};
@@ -51,7 +52,7 @@ use iceberg::spec::Schema;
 
 pub use self::column::column_of;
 use self::truth::Truth;
-use super::{Claim, Converted, Op, Predicate};
+use super::{Claim, Conversion, Converted, Op, Predicate};
 
 /// Converts a filter over `arrow` (whose fields carry field ids of `schema`). What isn't understood becomes
 /// [`Predicate::True`].
@@ -73,7 +74,7 @@ pub fn convert_conjuncts(exprs: &[Arc<dyn PhysicalExpr>], arrow: &ArrowSchema, s
         .map(|expr| {
             let part = scope.truth(expr, false);
             Claim {
-                text: fmt_sql(expr.as_ref()).to_string(),
+                text: text_of(expr),
                 predicate: part.possible,
                 proof: part.certain,
                 exact: part.gap.is_none(),
@@ -81,6 +82,20 @@ pub fn convert_conjuncts(exprs: &[Arc<dyn PhysicalExpr>], arrow: &ArrowSchema, s
             }
         })
         .collect()
+}
+
+/// A condition in words, without the casts between kinds of timestamps that planning puts around columns.
+fn text_of(expr: &Arc<dyn PhysicalExpr>) -> String {
+    let bare = Arc::clone(expr).transform_up(|part| {
+        let function = part.as_any().downcast_ref::<ScalarFunctionExpr>();
+        let cast = function.and_then(|function| function.fun().inner().as_any().downcast_ref::<Conversion>());
+        Ok(match (cast.map(Conversion::target), function.map(ScalarFunctionExpr::args)) {
+            (Some(DataType::Timestamp(..)), Some([inner])) => Transformed::yes(Arc::clone(inner)),
+            _ => Transformed::no(part),
+        })
+    });
+    let bare = bare.map_or_else(|_| Arc::clone(expr), |bare| bare.data);
+    fmt_sql(bare.as_ref()).to_string()
 }
 
 const NOT_UNDERSTOOD: &str = "not a comparison of a column with a constant";

@@ -42,20 +42,47 @@ impl Resolver<'_> {
         if parts.first().is_some_and(|first| first.quote_style.is_none() && first.value.starts_with('@')) {
             return Ok(());
         }
-        for exactly in [true, false] {
-            for scope in self.scopes.iter().rev() {
-                if let Some(meant) = scope.path(parts, exactly)? {
-                    parts.iter_mut().zip(&meant).for_each(|(part, meant)| rename(part, meant));
-                    return Ok(());
-                }
-            }
+        if let Some(meant) = self.meant(parts)? {
+            parts.iter_mut().zip(&meant).for_each(|(part, meant)| rename(part, meant));
         }
         Ok(())
     }
 
-    /// `root[1].field`: fields of a column of known type; where it isn't known, to the letter. A field after a subscript
-    /// becomes a subscript itself (`root[1]['field']`), which DataFusion 53 plans and the dot it doesn't.
-    fn access(&mut self, root: &mut Expr, chain: &mut [AccessExpr]) -> Result<()> {
+    /// What names with dots between mean: exactly what they match, in the innermost query that has it, else in another case.
+    fn meant(&self, parts: &[Ident]) -> Result<Option<Vec<String>>> {
+        for exactly in [true, false] {
+            for scope in self.scopes.iter().rev() {
+                if let Some(meant) = scope.path(parts, exactly)? {
+                    return Ok(Some(meant));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// A field of a column of an outer query, or of nothing known, becomes an access: as names with dots DataFusion 53
+    /// doesn't plan the one, and panics at the other where the names are many.
+    fn dotted(&mut self, expr: &mut Expr) -> Result<()> {
+        let Expr::CompoundIdentifier(parts) = expr else { return Ok(()) };
+        self.path(parts)?;
+        let column = match self.column_at(parts) {
+            Some((fields, _)) if fields > 0 && !self.is_inner(parts)? => parts.len() - fields,
+            Some(_) => return Ok(()),
+            None => LONGEST,
+        };
+        if column < parts.len() {
+            let fields = parts.split_off(column).into_iter().map(|field| field_access(field.value)).collect();
+            let root = Box::new(column_of(std::mem::take(parts)));
+            *expr = Expr::CompoundFieldAccess { root, access_chain: fields };
+        }
+        Ok(())
+    }
+
+    /// `x.column.field[1].field`: fields of a column of known type; where it isn't known, to the letter. A field becomes a
+    /// subscript (`x.column['field'][1]['field']`), which DataFusion 53 plans after a subscript, and of a column of an outer
+    /// query, and the dot it doesn't.
+    fn access(&mut self, root: &mut Expr, chain: &mut Vec<AccessExpr>) -> Result<()> {
+        self.lead(root, chain)?;
         self.expr(root)?;
         let mut inside = self.type_of(root);
         for access in chain {
@@ -63,10 +90,45 @@ impl Resolver<'_> {
                 if let Some(DataType::Struct(fields)) = &inside {
                     settle(field, fields.iter().map(|field| field.name().as_str()), "field")?;
                 }
-                let field = Value::SingleQuotedString(std::mem::take(&mut field.value));
-                *access = AccessExpr::Subscript(Subscript::Index { index: Expr::value(field) });
+                *access = field_access(std::mem::take(&mut field.value));
             }
             inside = subscripted(inside.as_ref(), access);
+        }
+        Ok(())
+    }
+
+    /// Whether settled names mean something of the query that they stand in, not of one around it.
+    fn is_inner(&self, parts: &[Ident]) -> Result<bool> {
+        let Some(inner) = self.scopes.last() else { return Ok(false) };
+        Ok(inner.path(parts, true)?.is_some())
+    }
+
+    /// Makes the names that an access begins with its root, as far as they name a column.
+    fn lead(&self, root: &mut Expr, chain: &mut Vec<AccessExpr>) -> Result<()> {
+        let Expr::Identifier(first) = &*root else { return Ok(()) };
+        let dotted = chain.iter().map_while(|access| match access {
+            AccessExpr::Dot(Expr::Identifier(name)) => Some(name),
+            _ => None,
+        });
+        let written: Vec<Ident> = std::iter::once(first).chain(dotted).cloned().collect();
+        for end in (2..=written.len()).rev() {
+            let mut names = written.get(..end).unwrap_or_default().to_vec();
+            self.path(&mut names)?;
+            if let Some((fields, _)) = self.column_at(&names) {
+                names.truncate(end - fields);
+                *root = qualified(names, chain);
+                return Ok(());
+            }
+        }
+        // A column of a relation whose columns are not known, else a field of a column of the select list, else unknown.
+        let mut alone = first.clone();
+        self.name(&mut alone)?;
+        let listed = self.scopes.iter().any(|scope| scope.exact(&alone.value).is_some());
+        if !listed || self.meant(&written)?.is_some() {
+            let mut names = written;
+            self.path(&mut names)?;
+            names.truncate(LONGEST);
+            *root = qualified(names, chain);
         }
         Ok(())
     }
@@ -87,8 +149,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// The column that settled names end in, `None` as its name where they end in a field of it, and the type.
-    fn column_at(&self, parts: &[Ident]) -> Option<(Option<String>, Option<DataType>)> {
+    /// How many of settled names are fields of the column that those before them name, and the type of the last.
+    fn column_at(&self, parts: &[Ident]) -> Option<(usize, Option<DataType>)> {
         for scope in self.scopes.iter().rev() {
             for qualifier in (0..parts.len().min(4)).rev() {
                 let (before, after) = parts.split_at_checked(qualifier)?;
@@ -98,6 +160,9 @@ impl Resolver<'_> {
                 } else {
                     scope.named(before, true).ok()?
                 };
+                if !before.is_empty() && relations.iter().any(|relation| relation.columns.is_none()) {
+                    return None;
+                }
                 let mut columns = relations.iter().filter_map(|relation| relation.columns.as_deref()).flatten();
                 let Some(column) = columns.find(|column| column.name == name.value) else { continue };
                 let mut inside = column.data_type.clone();
@@ -107,7 +172,7 @@ impl Resolver<'_> {
                 for field in fields {
                     inside = step(inside.as_ref(), &field.value);
                 }
-                return Some((fields.is_empty().then(|| column.name.clone()), inside));
+                return Some((fields.len(), inside));
             }
         }
         None
@@ -119,13 +184,33 @@ impl Resolver<'_> {
         match expr {
             Expr::Identifier(name) => Some(Column { name: name.value.clone(), data_type }),
             Expr::CompoundIdentifier(parts) => match self.column_at(parts) {
-                Some((name, _)) => name.map(|name| Column { name, data_type }),
-                None => parts.last().map(|name| Column { name: name.value.clone(), data_type }),
+                Some((1.., _)) => None,
+                _ => parts.last().map(|name| Column { name: name.value.clone(), data_type }),
             },
             Expr::Nested(inner) => self.named_after(inner),
             _ => None,
         }
     }
+}
+
+/// The most names that a column has: catalog, schema, table and its own.
+const LONGEST: usize = 4;
+
+/// A column of these names, the first of which was the root of `chain` and the others its beginning.
+fn qualified(names: Vec<Ident>, chain: &mut Vec<AccessExpr>) -> Expr {
+    chain.drain(..names.len().saturating_sub(1));
+    column_of(names)
+}
+
+fn column_of(mut names: Vec<Ident>) -> Expr {
+    match names.pop() {
+        Some(name) if names.is_empty() => Expr::Identifier(name),
+        last => Expr::CompoundIdentifier(names.into_iter().chain(last).collect()),
+    }
+}
+
+fn field_access(field: String) -> AccessExpr {
+    AccessExpr::Subscript(Subscript::Index { index: Expr::value(Value::SingleQuotedString(field)) })
 }
 
 fn step(inside: Option<&DataType>, field: &str) -> Option<DataType> {
@@ -183,7 +268,7 @@ impl VisitorMut for Walk<'_, '_> {
         }
         flow(match expr {
             Expr::Identifier(name) => self.resolver.name(name),
-            Expr::CompoundIdentifier(parts) => self.resolver.path(parts),
+            Expr::CompoundIdentifier(_) => self.resolver.dotted(expr),
             Expr::CompoundFieldAccess { root, access_chain } => self.resolver.access(root, access_chain),
             Expr::Function(function) => match &mut function.over {
                 Some(WindowType::NamedWindow(name)) => self.resolver.window(name),

@@ -102,25 +102,24 @@ impl Resolver<'_> {
     /// A named table or what WITH calls so.
     fn table(&mut self, name: &mut ObjectName, alias: Option<&TableAlias>) -> Result<Relation> {
         let Some(mut parts) = idents(name) else { return Ok(unknown(alias)) };
-        let columns = match self.cte_of(&parts)? {
+        let (path, columns) = match self.cte_of(&parts)? {
             Some((meant, columns)) => {
                 parts.iter_mut().for_each(|part| rename(part, &meant));
-                columns
+                (vec![meant], columns)
             }
             None => match self.tables.table(&parts) {
                 Some(table) => {
                     parts.iter_mut().zip(&table.parts).for_each(|(part, meant)| rename(part, meant));
-                    table.columns.clone()
+                    (table.path.clone(), table.columns.clone())
                 }
-                None => None,
+                None => (parts.iter().map(|part| part.value.clone()).collect(), None),
             },
         };
-        let path = match alias {
-            Some(alias) => vec![alias.name.value.clone()],
-            None => parts.iter().map(|part| part.value.clone()).collect(),
-        };
         *name = ObjectName::from(parts);
-        Ok(Relation { path, columns: alias.map_or(columns.clone(), |alias| aliased(columns, alias)) })
+        Ok(match alias {
+            Some(alias) => Relation { path: vec![alias.name.value.clone()], columns: aliased(columns, alias) },
+            None => Relation { path, columns },
+        })
     }
 
     /// What WITH defines under a name: the same name, or one of another case where no table has the same.

@@ -34,6 +34,8 @@ type FoundSchema = (Vec<String>, Arc<dyn SchemaProvider>);
 pub(super) struct Table {
     /// Its name, in as many parts as were written.
     pub(super) parts: Vec<String>,
+    /// Its name in all parts, as its columns may be qualified however it was written.
+    pub(super) path: Vec<String>,
     pub(super) columns: Columns,
 }
 
@@ -121,9 +123,10 @@ impl Tables {
             }
         }
         let Ok(Some(provider)) = provider else { return Ok(None) };
+        let path = vec![catalog_name, schema_name, meant.clone()];
         parts.push(meant);
         let columns = provider.schema().fields().iter().map(|field| Column::of(field)).collect();
-        Ok(Some(Table { parts, columns: Some(columns) }))
+        Ok(Some(Table { parts, path, columns: Some(columns) }))
     }
 
     async fn loaded(

@@ -194,6 +194,35 @@ fn fields_of_structs() {
 }
 
 #[test]
+fn names_before_brackets() {
+    check("SELECT M.PARTS[1] FROM messages AS m", r#"SELECT "m"."Parts"[1] FROM messages AS m"#);
+    check(
+        "SELECT M.MESSAGE.USAGE['inputTokens'] FROM messages AS m",
+        r#"SELECT "m"."message"['Usage']['inputTokens'] FROM messages AS m"#,
+    );
+    check(
+        "SELECT MAIN.MESSAGES.PARTS[1].INPUTTOKENS FROM messages",
+        r#"SELECT "main"."messages"."Parts"[1]['inputTokens'] FROM messages"#,
+    );
+    check(
+        "SELECT message.Usage AS U FROM messages ORDER BY u['inputTokens']",
+        r#"SELECT message.Usage AS U FROM messages ORDER BY "U"['inputTokens']"#,
+    );
+    fails("SELECT m.message.Id['x'] FROM messages AS m", "id, ID");
+    untouched("SELECT m.nothing['x'] FROM messages AS m");
+    // The columns of `parts` are not known here: a field of the column of that name outside isn't meant.
+    untouched("SELECT (SELECT max(Parts.value[1]) FROM generate_series(1, 2) AS Parts) FROM messages");
+}
+
+#[test]
+fn fields_of_columns_of_an_outer_query() {
+    check(
+        "SELECT 1 FROM messages AS m WHERE EXISTS (SELECT 1 FROM Users WHERE n = m.message.USAGE.inputTokens)",
+        "SELECT 1 FROM messages AS m WHERE EXISTS (SELECT 1 FROM Users WHERE n = m.message['Usage']['inputTokens'])",
+    );
+}
+
+#[test]
 fn joins() {
     check(
         "SELECT USERID FROM messages AS m JOIN Users AS u ON M.SESSIONID = U.SESSIONID",
