@@ -10,7 +10,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, plan_err};
 use datafusion::execution::session_state::SessionStateBuilder;
-use datafusion::logical_expr::{LogicalPlan, Union};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{Optimizer, OptimizerConfig, OptimizerRule};
 
 /// What the engine calls the fields that it takes out of structs.
@@ -43,9 +43,7 @@ impl OptimizerRule for FreshSchemas {
             if !extracted(node.schema()) && !node.inputs().into_iter().any(|input| extracted(input.schema())) {
                 return Ok(Transformed::no(node));
             }
-            if let LogicalPlan::Union(union) = &node {
-                check(union)?;
-            }
+            check(&node)?;
             let before = Arc::clone(node.schema());
             let node = node.recompute_schema()?;
             let changed = *node.schema() != before;
@@ -54,13 +52,16 @@ impl OptimizerRule for FreshSchemas {
     }
 }
 
-/// Fails where branches have the fields at different positions.
-fn check(union: &Union) -> Result<()> {
+/// Fails where the branches of a union, or of a recursive query, have the fields at different positions.
+fn check(node: &LogicalPlan) -> Result<()> {
+    if !matches!(node, LogicalPlan::Union(_) | LogicalPlan::RecursiveQuery(_)) {
+        return Ok(());
+    }
     let layout = |plan: &LogicalPlan| -> Vec<Option<String>> {
         let name = |name: &String| name.starts_with(EXTRACTED).then(|| name.clone());
         plan.schema().fields().iter().map(|field| name(field.name())).collect()
     };
-    let mut branches = union.inputs.iter().map(|input| layout(input));
+    let mut branches = node.inputs().into_iter().map(layout);
     let first = branches.next();
     if branches.all(|branch| Some(branch) == first) {
         return Ok(());
