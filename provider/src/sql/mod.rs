@@ -16,6 +16,7 @@ mod parse;
 mod pruning;
 mod refuse;
 mod rewrite;
+pub mod schemas;
 mod sources;
 pub mod timestamps;
 mod transforms;
