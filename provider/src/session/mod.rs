@@ -345,7 +345,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_physical_optimizer_rules(pushdown::rules())
         .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
     // Exact timestamps go first, before type coercion; what that adds is seen by the last one.
-    let builder = sql::timestamps::register(sql::schemas::register(builder))
+    let builder = sql::timestamps::register(sql::leaves::register(builder))
         .with_analyzer_rule(Arc::new(sql::KeptCasts))
         .with_analyzer_rule(Arc::new(sql::NullsApart));
     let mut state = builder.build();

@@ -10,7 +10,7 @@ use datafusion::execution::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::sql::schemas::EXTRACTED;
+use crate::sql::leaves::EXTRACTED;
 
 /// The physical plan of a logical one, which the optimiser has not seen yet.
 pub(super) async fn planned(state: &SessionState, plan: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
