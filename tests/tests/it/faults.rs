@@ -264,7 +264,8 @@ async fn one_fault_in_an_append() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_fault_in_an_upload_in_parts() {
     let ends = strike_all(Scene::Large, Span::One, |r| matches!(r.verb, Verb::Part | Verb::Complete)).await;
-    assert_eq!(ends.into_keys().collect::<Vec<_>>(), [(Verb::Part, "data"), (Verb::Complete, "data")]);
+    // Parts are sent at the same time: the nth request of a run may be another one's.
+    assert!([Verb::Part, Verb::Complete].into_iter().all(|verb| ends.contains_key(&(verb, "data"))), "{ends:?}");
 }
 
 /// A store that goes away in the middle of an export, and comes back later.
