@@ -14,7 +14,6 @@ mod cooperate;
 mod ddl;
 mod definitions;
 mod memory;
-mod planned;
 mod pruning;
 mod pushdown;
 mod run;

@@ -4,14 +4,11 @@ use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::datasource::{provider_as_source, source_as_provider};
-use datafusion::error::Result as DfResult;
-use datafusion::execution::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan};
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::execute_stream;
 use datafusion::sql::parser::Statement as DfStatement;
 use futures::TryStreamExt;
 
-use super::planned::without_extraction;
 use super::run::{gap_notes, rows};
 use super::{Running, Session};
 use crate::error::Result;
@@ -24,14 +21,8 @@ impl Session {
     pub(super) async fn explain_pruning(&self, mut statement: DfStatement) -> Result<Running> {
         let state = self.0.context.state();
         self.prepare(&mut statement, &state).await?;
-        let logical = state.statement_to_plan(statement).await?;
-        let (plan, tables) = match planned_apart(&state, &logical).await {
-            Err(error) => match without_extraction(&state, &error) {
-                Some(state) => planned_apart(&state, &logical).await?,
-                None => return Err(error.into()),
-            },
-            Ok(planned) => planned,
-        };
+        let (logical, tables) = told_apart(state.optimize(&state.statement_to_plan(statement).await?)?)?;
+        let plan = state.query_planner().create_physical_plan(&logical, &state).await?;
         let stream = execute_stream(Arc::clone(&plan), self.0.context.task_ctx())?;
         stream.try_for_each(|_| std::future::ready(Ok(()))).await?;
 
@@ -59,14 +50,9 @@ struct Planned {
     filters: Vec<Expr>,
 }
 
-async fn planned_apart(state: &SessionState, plan: &LogicalPlan) -> DfResult<(Arc<dyn ExecutionPlan>, Vec<Planned>)> {
-    let (plan, tables) = told_apart(state.optimize(plan)?)?;
-    Ok((state.query_planner().create_physical_plan(&plan, state).await?, tables))
-}
-
 /// A plan whose scans of our tables each have a provider of their own, and those in the order of the plan, with the
 /// filters of their scans. The sides of a join may swap on the way to the physical plan.
-fn told_apart(plan: LogicalPlan) -> DfResult<(LogicalPlan, Vec<Planned>)> {
+fn told_apart(plan: LogicalPlan) -> Result<(LogicalPlan, Vec<Planned>)> {
     let mut tables = Vec::new();
     let plan = plan.transform_down_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = node else { return Ok(Transformed::no(node)) };

@@ -12,7 +12,6 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ast};
 
 use super::definitions::Definition;
-use super::planned::planned;
 use super::{Running, Session, read_only};
 use crate::error::{Code, Error, Result};
 use crate::exec;
@@ -64,8 +63,7 @@ impl Session {
                 if let Some(definition) = definition {
                     self.0.definitions.learn(definition);
                 }
-                let (state, plan) = frame.into_parts();
-                let plan = planned(&state, &plan).await?;
+                let plan = frame.create_physical_plan().await?;
                 self.execute(plan, notes)
             }
             plan => {
@@ -73,9 +71,9 @@ impl Session {
                     && matches!(explain.plan.as_ref(), LogicalPlan::Dml(_))
                 {
                     // What can't be planned fails; the engine's EXPLAIN would print the error as a row.
-                    planned(&state, &explain.plan).await?;
+                    state.create_physical_plan(&explain.plan).await?;
                 }
-                let plan = planned(&state, &plan).await?;
+                let plan = state.create_physical_plan(&plan).await?;
                 notes.extend(full_scan_notes(&plan));
                 self.execute(plan, notes)
             }
@@ -112,7 +110,7 @@ impl Session {
         }
         self.prepare(&mut statement, state).await?;
         let plan = state.statement_to_plan(*statement).await?;
-        Ok(planned(state, &plan).await?)
+        Ok(state.create_physical_plan(&plan).await?)
     }
 
     pub(super) fn execute(&self, plan: Arc<dyn ExecutionPlan>, notes: Vec<String>) -> Result<Running> {

@@ -14,9 +14,6 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 
-/// What the engine calls the fields that it takes out of structs.
-pub const EXTRACTED: &str = "__datafusion_extracted";
-
 /// The rules that take them out and move them.
 const RULES: [&str; 2] = ["extract_leaf_expressions", "push_down_leaf_projections"];
 
