@@ -6,6 +6,7 @@ mod evolution;
 mod fixture;
 mod foreign;
 mod lies;
+mod structs;
 mod trouble;
 
 use std::sync::{Arc, LazyLock};
