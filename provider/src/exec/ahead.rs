@@ -12,8 +12,8 @@
 //! of a `LIMIT` or a filter that still moves, no more are begun than have been opened.
 //!
 //! Where footers are remembered, and rule out most files, those take no place: the next ones are begun that have something to
-//! read, however far behind. What a file holds until its turn takes room ([`super::room`]): a file for whose footer there is none is not begun, and one for
-//! whose first bytes there is none waits.
+//! read, however far behind. What a file holds until its turn takes room ([`super::room`]): a file for whose footer there is
+//! none is not begun, and one for whose first bytes there is none waits.
 // @spec P5
 
 use std::collections::VecDeque;

@@ -48,8 +48,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Maps the columns of a file to those of the table schema `table`, which may be narrowed, by field id. `nested` gives values to fields inside
-    /// structs that the file doesn't have.
+    /// Maps the columns of a file to those of the table schema `table`, which may be narrowed, by field id. `nested` gives
+    /// values to fields inside structs that the file doesn't have.
     pub(super) fn new(
         footer: &Footer,
         table: &SchemaRef,
