@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
@@ -217,6 +218,8 @@ pub(super) struct FileTally {
     leaves: Vec<usize>,
     /// The byte ranges that the decoder asked for.
     touched: Arc<Mutex<Vec<Range<u64>>>>,
+    /// Rows that nobody wanted any more.
+    unwanted: Arc<AtomicU64>,
     pub(super) rows_out: u64,
     /// Deleted rows, of those that the page index leaves.
     pub(super) deleted: u64,
@@ -229,12 +232,12 @@ impl FileTally {
         metadata: Arc<ParquetMetaData>,
         live: Live,
         mut leaves: Vec<usize>,
-        touched: Arc<Mutex<Vec<Range<u64>>>>,
+        (touched, unwanted): (Arc<Mutex<Vec<Range<u64>>>>, Arc<AtomicU64>),
     ) -> Self {
         leaves.sort_unstable();
         leaves.dedup();
         let Live { selection: groups, rows: live, removed: deleted, .. } = live;
-        FileTally { shared, metadata, groups, live, leaves, touched, rows_out: 0, deleted, settled: false }
+        FileTally { shared, metadata, groups, live, leaves, touched, unwanted, rows_out: 0, deleted, settled: false }
     }
 
     /// Counts what became of each row and page; `rest` is why the missing ones are missing. The first call counts.
@@ -256,7 +259,9 @@ impl FileTally {
         }
         ledger.rows.kept_more(self.rows_out);
         ledger.rows.skip(Reason::Deleted, self.deleted);
-        ledger.rows.skip(rest, selected.saturating_sub(self.rows_out + self.deleted));
+        let unwanted = self.unwanted.load(Ordering::Relaxed);
+        ledger.rows.skip(Reason::DynamicFilter, unwanted);
+        ledger.rows.skip(rest, selected.saturating_sub(self.rows_out + self.deleted + unwanted));
 
         let touched = joined(std::mem::take(&mut *self.touched.lock()));
         for (at, (group, ranges)) in self.groups.iter().enumerate() {
