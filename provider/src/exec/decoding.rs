@@ -21,7 +21,6 @@ use datafusion::physical_expr::projection::Projector;
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use futures::stream::{Stream, StreamExt};
-use parking_lot::Mutex;
 use parquet::DecodeResult;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
 use parquet::arrow::arrow_reader::{ArrowReaderBuilder, ArrowReaderMetadata};
@@ -36,7 +35,7 @@ use super::guarded::Guarded;
 use super::opener::{Batches, Reading, external};
 use super::prune::Selection;
 use super::reader::{DecoderInput, FileIo};
-use super::report::FileTally;
+use super::report::{Counts, FileTally};
 use super::selected::{leaf_bytes, overall};
 use crate::error::{Error, guarded};
 use crate::observe::Reason;
@@ -132,20 +131,20 @@ impl Decoder {
 
     /// Decodes what it reads by `io`.
     pub(super) fn batches(mut self, io: FileIo, reading: &Reading) -> DataFusionResult<Batches> {
-        let touched = Arc::new(Mutex::new(Vec::new()));
         let metadata = Arc::clone(&self.footer.metadata);
         let count = metadata.file_metadata().schema_descr().num_columns();
         let leaves = self.output.leaves.iter().copied().chain(self.tests.leaves(count)).collect();
-        let unwanted = Arc::clone(&self.tests.unwanted);
+        let counts = Counts { unwanted: Arc::clone(&self.tests.unwanted), ..Counts::default() };
+        let touched = Arc::clone(&counts.touched);
         let why = match self.tests.conditions || self.residual.is_some() {
             true => Reason::Filter,
             false => Reason::DynamicFilter,
         };
-        let input = DecoderInput { io: io.clone(), metadata: Arc::clone(&metadata), touched: Arc::clone(&touched) };
+        let input = DecoderInput { io: io.clone(), metadata: Arc::clone(&metadata), touched };
         let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, self.reader.clone());
         let builder = self.configure(builder);
         let batches = Guarded::new(builder.build().map_err(|e| external(io.parquet(e)))?);
-        let tally = FileTally::new(Arc::clone(&reading.shared), metadata, self.live, leaves, (touched, unwanted));
+        let tally = FileTally::new(Arc::clone(&reading.shared), metadata, self.live, leaves, counts);
         let Decoder { output, removing, residual, projector, limit, .. } = self;
         Ok(Decoding { batches, io, output, removing, residual, projector, limit, tally, why }.boxed())
     }
