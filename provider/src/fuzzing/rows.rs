@@ -158,7 +158,9 @@ impl Told {
     }
 
     fn of_field(&self, field: i32) -> &[Option<Value>] {
-        self.values.get(&field).unwrap_or_else(|| panic!("field {field} is no column, nor a field of structs"))
+        let values = self.values.get(&field);
+        assert!(values.is_some(), "field {field} is no column, nor a field of structs");
+        values.unwrap()
     }
 }
 
