@@ -10,6 +10,7 @@ mod deletes;
 mod files;
 mod filter;
 mod metadata;
+mod rows;
 #[cfg(test)]
 mod seeds;
 mod table;

@@ -178,7 +178,7 @@ fn filters() {
     replay("filter", seeds.collect(), filter);
 }
 
-const FILTERS: [&str; 30] = [
+const FILTERS: [&str; 44] = [
     "i < 5 AND l >= 7 OR NOT (b AND i <> 2)",
     "ts >= '2026-06-04T12:00:00Z' AND ts < '2026-06-05'",
     "ts BETWEEN TIMESTAMP '2026-06-04 11:00:00' AND TIMESTAMP '2026-06-04 12:00:00.000001'",
@@ -203,10 +203,24 @@ const FILTERS: [&str; 30] = [
     "ts AT TIME ZONE 'America/New_York' < TIMESTAMP '2026-06-04 08:00:00'",
     "to_timestamp(s) > '2026-01-01' OR to_char(d, '%Y') = '2026'",
     "i IN (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)",
-    "day(ts) = 20608 OR bucket(4, l) = 2 OR truncate(10, i) = 20 OR hour(ts) > 5",
+    "days(ts) = 20608 OR bucket(4, l) = 2 OR truncate(10, i) = 20 OR hours(ts) > 5",
     "s = upper('a') OR s || 'b' = 'ab' OR length(s) = 2 OR s ~ '^ab'",
     "date_bin(INTERVAL '15 minutes', ts) = '2026-06-04T12:00:00Z'",
     "i BETWEEN SYMMETRIC 5 AND 1 OR i NOT BETWEEN 1 AND 5",
     "s IN (SELECT s FROM t WHERE i = 1) AND EXISTS (SELECT 1 FROM t AS o WHERE o.i = t.i)",
     "true AND NOT false OR NULL",
+    "r.i < 5 AND r.q.i >= 7 OR NOT (r.s = 'a' AND r.i <> i)",
+    "r['i'] = 10 OR r['q']['i'] IN (1, 2, NULL) OR get_field(r, 's') = 'ab' OR r['q'].r > 'b'",
+    "r.i IS NULL",
+    "r.q.i IS NULL OR r.q.x IS NULL AND r.q IS NOT NULL AND r IS NOT NULL",
+    "r.s IS NOT NULL AND r.q.i IS NOT NULL",
+    "t.r.q.ts >= '2026-06-04' AND r.q.ts < '2026-06-05' OR CAST(r.q.ts AS DATE) = DATE '1970-01-01'",
+    "date_trunc('day', r.q.ts) <= '1970-01-01' OR days(r.q.ts) = 20608 OR bucket(4, r.i) = 2 OR truncate(10, r.q.i) = 0",
+    "r.q.r LIKE 'ab%' OR r.q.r NOT IN ('a', 'b') AND r.s NOT LIKE 'a%' OR starts_with(r.q.r, s)",
+    "r.q.x > 1.5 OR isnan(r.q.x) OR r.q.x = -0.0 OR r.q.i + 1 > 2",
+    "NOT (r.q.i <> 5) OR r.q.i IS DISTINCT FROM 3 AND coalesce(r.i, 0) = 0 AND nullif(r.q.i, 1) IS NULL",
+    "CASE WHEN r.q.i > 1 THEN r.i > 2 WHEN r IS NULL THEN b ELSE r.q.r = s END",
+    "r.e[1].i = 5 AND r.e[1]['i'] IS NOT NULL AND array_length(r.e) = 1 AND r.e IS NOT NULL AND (r.e IS NULL OR i < 5)",
+    "r.k['a'] = 10 AND r.k['i'] IS NULL AND r.k IS NOT NULL AND map_keys(r.k)[1] = 'a'",
+    "named_struct('i', r.q.i, 'q', r)['i'] = 5 AND EXISTS (SELECT 1 FROM t AS o WHERE o.r.q.i = t.r.i)",
 ];

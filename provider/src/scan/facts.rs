@@ -53,7 +53,7 @@ pub(crate) fn of_file(file: &DataFile, schema: &Schema, field: i32) -> Facts {
 }
 
 /// A field of a struct is null where the struct is, which some writers count and some don't.
-fn counted_alike(facts: Facts, schema: &Schema, field: i32) -> Facts {
+pub(crate) fn counted_alike(facts: Facts, schema: &Schema, field: i32) -> Facts {
     match facts.nulls {
         Some(nulls) if facts.rows != Some(nulls) && may_be_hidden(schema, field) => Facts { nulls: None, ..facts },
         _ => facts,

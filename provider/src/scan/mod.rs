@@ -36,6 +36,8 @@ pub use changes::{Change, ChangeKind, Changes};
 pub use columns::MetadataColumn;
 pub(crate) use columns::arrow_with;
 pub use deletes::{DeleteFile, DeleteKind, Deletes};
+#[cfg(any(test, fuzzing))]
+pub(crate) use facts::{Partitioning, counted_alike};
 pub(crate) use facts::{primitive, to_scalar};
 pub use groups::balance;
 pub use object::{Object, Role};

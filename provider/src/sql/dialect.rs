@@ -12,6 +12,7 @@
 //! ```
 
 use std::any::TypeId;
+use std::cell::Cell;
 
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
@@ -22,7 +23,21 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 #[derive(Debug, Default)]
 pub(super) struct Sql {
     /// Versions may follow the names of tables: only where there is one, since some words mean something else then.
-    pub(super) versions: bool,
+    versions: bool,
+    /// How often an expression may still begin.
+    patience: Cell<usize>,
+}
+
+/// How often an expression may begin in a statement: some times for each token, and often enough in a short one that what is
+/// wrong with it is found.
+const BEGINNINGS: (usize, usize) = (64, 10_000);
+
+impl Sql {
+    /// For a statement of so many tokens.
+    pub(super) fn of(tokens: usize, versions: bool) -> Sql {
+        let (of_each, of_all) = BEGINNINGS;
+        Sql { versions, patience: Cell::new(tokens.saturating_mul(of_each).saturating_add(of_all)) }
+    }
 }
 
 macro_rules! as_generic {
@@ -52,6 +67,19 @@ impl Dialect for Sql {
         match precedence {
             Precedence::PgOther => 45,
             other => GenericDialect.prec_value(other),
+        }
+    }
+
+    /// Where the parser meets an error it goes back and reads what is before it in another way, and in each way all that is
+    /// inside it in each of its ways: of `a.b.c[` twice as much for every dot more.
+    fn parse_prefix(&self, _: &mut Parser<'_>) -> Option<Result<Expr, ParserError>> {
+        match self.patience.get().checked_sub(1) {
+            Some(left) => {
+                self.patience.set(left);
+                None
+            }
+            // The one error that it doesn't go back from.
+            None => Some(Err(ParserError::RecursionLimitExceeded)),
         }
     }
 
@@ -147,7 +175,7 @@ mod tests {
 
     /// What is read, without the parentheses.
     fn read(sql: &str) -> Expr {
-        let mut read = Parser::new(&Sql::default()).try_with_sql(sql).unwrap().parse_expr().unwrap();
+        let mut read = Parser::new(&Sql::of(sql.len(), false)).try_with_sql(sql).unwrap().parse_expr().unwrap();
         let _ = visit_expressions_mut(&mut read, |expr| {
             while let Expr::Nested(inner) = expr {
                 *expr = inner.as_ref().clone();

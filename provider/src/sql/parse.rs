@@ -77,7 +77,7 @@ fn understood(text: &str) -> Result<Parsed> {
     let tokens = Tokenizer::new(&Sql::default(), text).tokenize_with_location();
     let tokens = tokens.map_err(|e| DataFusionError::from(ParserError::from(e)))?;
     let (tokens, versions) = versions::spelled(tokens);
-    let dialect = Sql { versions };
+    let dialect = Sql::of(tokens.len(), versions);
     let mut parser =
         DFParserBuilder::new(tokens).with_dialect(&dialect).with_recursion_limit(RECURSION_LIMIT).build()?;
     let word = |token: &Token, text: &str| matches!(token, Token::Word(w) if w.value.eq_ignore_ascii_case(text));
@@ -181,5 +181,29 @@ mod tests {
     fn deep_nesting_is_an_error_and_no_crash() {
         let deep = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));
         assert_eq!(parse(&deep).map(drop).map_err(|e| e.code()), Err(Code::SqlSyntax));
+    }
+
+    /// Of what the parser would read in a million ways and more, some are tried.
+    #[test]
+    fn errors_are_found_in_time() {
+        for (part, end) in [("a.", "b[ ]"), ("a.", "b[1]."), ("array[", "]"), ("interval ", "]"), ("date.", "]")] {
+            let wrong = |parts| parse(&format!("select 1 where {}{end}", part.repeat(parts))).unwrap_err();
+            let many = wrong(20);
+            assert_eq!((many.code(), many.what()), (Code::SqlSyntax, "the statement is nested too deeply"), "{part}");
+            // Of few all, so that it is said what is wrong.
+            let few = wrong(4);
+            assert!(few.what().contains("found: "), "{few}");
+        }
+    }
+
+    #[test]
+    fn long_and_deep_statements_are_read() {
+        let nested = format!("{}1{}", "array[".repeat(20), "]".repeat(20));
+        let dotted = format!("{}b[1]", "a.".repeat(20));
+        let many = |item: &str| vec![item; 2_000].join(", ");
+        for text in [nested, dotted, many("1"), many("a.b.interval.d"), many("coalesce((a.b).c[1], date '2026-01-01')")]
+        {
+            assert!(parse(&format!("select {text} from t")).is_ok(), "{}", text.get(..40).unwrap_or(&text));
+        }
     }
 }
