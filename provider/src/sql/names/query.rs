@@ -10,13 +10,15 @@
 //! Inside a subquery, what it doesn't know itself is looked for further out.
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Distinct, ExcludeSelectItem, GroupByExpr, Ident, NamedWindowExpr, ObjectName, OrderByExpr, OrderByKind, Query,
+    Cte, Distinct, ExcludeSelectItem, Expr, GroupByExpr, Ident, NamedWindowExpr, ObjectName, OrderByExpr, OrderByKind, Query,
     RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, WildcardAdditionalOptions,
 };
 
 use super::from::aliased;
+use super::merged;
 use super::scope::{Column, Columns, Outputs, Relation, Scope, rename, settle};
 use super::tables::{Tables, idents};
+use super::twice::{Listed, unnested, written};
 use crate::error::Result;
 
 /// Walks a statement and gives names their case.
@@ -26,11 +28,13 @@ pub(super) struct Resolver<'t> {
     pub(super) ctes: Vec<(String, Columns)>,
     /// Scopes of the queries around the current place, inner after outer.
     pub(super) scopes: Vec<Scope>,
+    /// How many subqueries were given a name.
+    pub(super) called: usize,
 }
 
 impl<'t> Resolver<'t> {
     pub(super) fn new(tables: &'t Tables) -> Self {
-        Resolver { tables, ctes: Vec::new(), scopes: Vec::new() }
+        Resolver { tables, ctes: Vec::new(), scopes: Vec::new(), called: 0 }
     }
 
     /// Begins a scope.
@@ -140,7 +144,7 @@ impl<'t> Resolver<'t> {
         };
         let outputs = columns.as_deref().unwrap_or_default().to_vec();
         // What isn't known must not be resolved as if it were nowhere.
-        let relations = if columns.is_none() { vec![Relation { path: Vec::new(), columns: None }] } else { Vec::new() };
+        let relations = if columns.is_none() { vec![Relation { path: Vec::new(), written: Vec::new(), columns: None }] } else { Vec::new() };
         Ok((columns, Scope { outputs, relations, ..Scope::default() }))
     }
 
@@ -153,7 +157,7 @@ impl<'t> Resolver<'t> {
         if let Some(scope) = self.scopes.last_mut() {
             scope.windows = windows;
         }
-        select.projection.iter_mut().try_for_each(|item| self.item(item))?;
+        self.items(&mut select.projection)?;
         if let Some(selection) = &mut select.selection {
             self.expr(selection)?;
         }
@@ -201,9 +205,38 @@ impl<'t> Resolver<'t> {
         Ok(())
     }
 
+    /// The items of a select list, each under a name of its own.
+    fn items(&mut self, items: &mut Vec<SelectItem>) -> Result<()> {
+        let mut listed = Listed::default();
+        for mut item in std::mem::take(items) {
+            let written = written(&item);
+            self.item(&mut item)?;
+            match item {
+                SelectItem::Wildcard(options) => {
+                    self.star(options)?.into_iter().for_each(|item| listed.push(item, None));
+                }
+                item => listed.push(item, written),
+            }
+        }
+        *items = self.apart_by_name(listed);
+        Ok(())
+    }
+
     fn item(&mut self, item: &mut SelectItem) -> Result<()> {
         match item {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => self.expr(expr),
+            SelectItem::UnnamedExpr(expr) => {
+                let mut bare = match unnested(expr) {
+                    Expr::Identifier(name) => name.clone(),
+                    _ => return self.expr(expr),
+                };
+                self.path(std::slice::from_mut(&mut bare))?;
+                match self.merged(&bare.value) {
+                    Some(meant) => *item = merged::item(meant, &bare.value),
+                    None => self.expr(expr)?,
+                }
+                Ok(())
+            }
+            SelectItem::ExprWithAlias { expr, .. } => self.expr(expr),
             SelectItem::Wildcard(options) => self.wildcard(None, options),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
                 let Some(mut parts) = idents(name) else { return Ok(()) };
@@ -260,7 +293,7 @@ impl<'t> Resolver<'t> {
     }
 
     /// The columns that `*` or `t.*` stands for.
-    fn expanded(&self, of: Option<&[Ident]>) -> Option<Vec<Column>> {
+    pub(super) fn expanded(&self, of: Option<&[Ident]>) -> Option<Vec<Column>> {
         let scope = self.scopes.last()?;
         let relations: Vec<&Relation> = match of {
             None => scope.relations.iter().collect(),
@@ -274,7 +307,7 @@ impl<'t> Resolver<'t> {
     }
 
     /// The columns of a select list that has been resolved. Those that nobody can name unquoted have an empty name.
-    fn outputs(&self, items: &[SelectItem]) -> Columns {
+    pub(super) fn outputs(&self, items: &[SelectItem]) -> Columns {
         let mut columns = Vec::new();
         for item in items {
             match item {
@@ -297,17 +330,8 @@ impl<'t> Resolver<'t> {
 }
 
 /// The columns of `*` after EXCLUDE, EXCEPT, REPLACE and RENAME.
-fn changed(columns: Vec<Column>, options: &WildcardAdditionalOptions) -> Vec<Column> {
-    let mut dropped: Vec<&Ident> = Vec::new();
-    match &options.opt_exclude {
-        Some(ExcludeSelectItem::Single(name)) => dropped.push(name),
-        Some(ExcludeSelectItem::Multiple(names)) => dropped.extend(names),
-        None => {}
-    }
-    if let Some(except) = &options.opt_except {
-        dropped.push(&except.first_element);
-        dropped.extend(&except.additional_elements);
-    }
+pub(super) fn changed(columns: Vec<Column>, options: &WildcardAdditionalOptions) -> Vec<Column> {
+    let dropped = dropped(options);
     let renamed: &[_] = match &options.opt_rename {
         Some(RenameSelectItem::Single(name)) => std::slice::from_ref(name),
         Some(RenameSelectItem::Multiple(names)) => names,
@@ -319,4 +343,18 @@ fn changed(columns: Vec<Column>, options: &WildcardAdditionalOptions) -> Vec<Col
         None => column,
     })
     .collect()
+}
+
+/// The columns that EXCLUDE and EXCEPT leave out.
+pub(super) fn dropped(options: &WildcardAdditionalOptions) -> Vec<&Ident> {
+    let mut dropped: Vec<&Ident> = match &options.opt_exclude {
+        Some(ExcludeSelectItem::Single(name)) => vec![name],
+        Some(ExcludeSelectItem::Multiple(names)) => names.iter().collect(),
+        None => Vec::new(),
+    };
+    if let Some(except) = &options.opt_except {
+        dropped.push(&except.first_element);
+        dropped.extend(&except.additional_elements);
+    }
+    dropped
 }
