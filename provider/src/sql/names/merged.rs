@@ -25,7 +25,10 @@ use crate::error::{Code, Error, Result};
 pub(super) enum Piece {
     Merged(Merged),
     /// The columns of a relation, but for those that were merged.
-    Rest { relation: Relation, absorbed: Vec<String> },
+    Rest {
+        relation: Relation,
+        absorbed: Vec<String>,
+    },
 }
 
 /// A column that stands for several of one name.
@@ -157,13 +160,17 @@ impl Resolver<'_> {
     /// What a bare name means, settled, where it means a merged column.
     pub(super) fn merged(&self, name: &str) -> Option<Expr> {
         for (depth, scope) in self.scopes.iter().rev().enumerate() {
-            let listed = || scope.outputs.iter().filter(|column| column.name == name).count();
-            if scope.outputs_seen == Outputs::First && listed() == 1 {
+            // One column of the list is meant, not one of several that were numbered.
+            let listed = |column: &&Column| {
+                column.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+            };
+            if scope.outputs_seen == Outputs::First && scope.outputs.iter().filter(listed).count() == 1 {
                 return None;
             }
             if let Some(merged) = scope.merged(name) {
                 let mut inner = self.scopes.iter().rev().take(depth);
-                let hidden = inner.any(|inner| merged.of.iter().any(|path| !matches!(inner.path(path, true), Ok(None))));
+                let hidden =
+                    inner.any(|inner| merged.of.iter().any(|path| !matches!(inner.path(path, true), Ok(None))));
                 return (!hidden).then(|| merged.expr());
             }
             if scope.relations.iter().any(|relation| relation.columns.is_none()) || scope.exact(name).is_some() {
@@ -238,8 +245,11 @@ fn pairs(names: &[String], lefts: &[Piece], rights: &[Piece], scope: &Scope) -> 
         match (search(lefts, name), search(rights, name)) {
             (Search::Found(left), Search::Found(right)) => pairs.push((left, right)),
             (Search::Several, _) | (_, Search::Several) => {
-                return Err(Error::new(Code::AmbiguousName, format!("one side of the join has several columns {name}"))
-                    .help("write the condition with ON, and the columns with their tables"));
+                return Err(Error::new(
+                    Code::AmbiguousName,
+                    format!("one side of the join has several columns {name}"),
+                )
+                .help("write the condition with ON, and the columns with their tables"));
             }
             (Search::Unknown, _) | (_, Search::Unknown) => return Ok(Pairs::Unknown),
             // The planner says what is missing.
@@ -365,6 +375,9 @@ fn is_outer(operator: &JoinOperator) -> bool {
 }
 
 fn not_known() -> Error {
-    Error::new(Code::NotSupported, "RIGHT and FULL JOIN with USING or NATURAL need tables whose columns are known before planning")
-        .help("write the condition with ON, and coalesce(a.c, b.c) for the column")
+    Error::new(
+        Code::NotSupported,
+        "RIGHT and FULL JOIN with USING or NATURAL need tables whose columns are known before planning",
+    )
+    .help("write the condition with ON, and coalesce(a.c, b.c) for the column")
 }

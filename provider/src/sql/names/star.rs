@@ -6,17 +6,61 @@
 
 use datafusion::sql::sqlparser::ast::helpers::attached_token::AttachedToken;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, GroupByExpr, Ident, ObjectName, Query, ReplaceSelectElement, ReplaceSelectItem, Select,
-    SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableWithJoins, WildcardAdditionalOptions,
+    ExcludeSelectItem, GroupByExpr, Ident, ObjectName, Query, RenameSelectItem, ReplaceSelectElement,
+    ReplaceSelectItem, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableWithJoins,
+    WildcardAdditionalOptions,
 };
 
 use super::merged::{Piece, item};
-use super::query::{Resolver, dropped};
-use super::scope::Relation;
+use super::query::Resolver;
+use super::scope::{Column, Relation, settle};
 use crate::error::{Code, Error, Result};
 use crate::sql::refuse::not_supported;
 
 impl Resolver<'_> {
+    /// Columns that `*` leaves out or changes.
+    pub(super) fn wildcard(&mut self, of: Option<&[Ident]>, options: &mut WildcardAdditionalOptions) -> Result<()> {
+        let Some(columns) = self.expanded(of) else { return Ok(()) };
+        let known = || columns.iter().map(|column| column.name.as_str());
+        let mut named: Vec<&mut Ident> = Vec::new();
+        match &mut options.opt_exclude {
+            Some(ExcludeSelectItem::Single(name)) => named.push(name),
+            Some(ExcludeSelectItem::Multiple(names)) => named.extend(names),
+            None => {}
+        }
+        if let Some(except) = &mut options.opt_except {
+            named.push(&mut except.first_element);
+            named.extend(&mut except.additional_elements);
+        }
+        match &mut options.opt_rename {
+            Some(RenameSelectItem::Single(name)) => named.push(&mut name.ident),
+            Some(RenameSelectItem::Multiple(names)) => named.extend(names.iter_mut().map(|name| &mut name.ident)),
+            None => {}
+        }
+        for name in named {
+            settle(name, known(), "column")?;
+        }
+        for element in options.opt_replace.iter_mut().flat_map(|replace| &mut replace.items) {
+            settle(&mut element.column_name, known(), "column")?;
+            self.expr(&mut element.expr)?;
+        }
+        Ok(())
+    }
+
+    /// The columns that `*` or `t.*` stands for.
+    pub(super) fn expanded(&self, of: Option<&[Ident]>) -> Option<Vec<Column>> {
+        let scope = self.scopes.last()?;
+        let relations: Vec<&Relation> = match of {
+            None => scope.relations.iter().collect(),
+            Some(parts) => scope.named(parts, true).ok()?,
+        };
+        let mut columns = Vec::new();
+        for relation in relations {
+            columns.extend_from_slice(relation.columns.as_deref()?);
+        }
+        Some(columns)
+    }
+
     /// The items that `*` stands for: itself, where no columns were merged.
     pub(super) fn star(&self, options: WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
         let Some(scope) = self.scopes.last().filter(|scope| scope.merges()) else {
@@ -33,7 +77,6 @@ impl Resolver<'_> {
             excluded: dropped(&options).into_iter().cloned().collect(),
             replaced: options.opt_replace.map(|replace| replace.items).unwrap_or_default(),
         };
-        let alone = scope.pieces.iter().filter(|piece| piece.is_open()).count() == 1;
         let mut items = Vec::new();
         for piece in &scope.pieces {
             match piece {
@@ -52,14 +95,12 @@ impl Resolver<'_> {
                 Piece::Rest { relation, absorbed } => items.extend(changes.rest(relation, absorbed)),
             }
         }
-        // What is left is in the one relation whose columns are not known, or nowhere.
-        let open = scope.pieces.iter().find(|piece| piece.is_open()).filter(|_| alone);
-        match (changes.left(), open) {
-            (None, _) => Ok(items),
-            (Some(_), Some(_)) => {
+        match changes.left() {
+            None => Ok(items),
+            Some(_) if scope.pieces.iter().any(Piece::is_open) => {
                 Err(not_supported("EXCLUDE or REPLACE of a column that is not known", Some("write the columns")))
             }
-            (Some(name), None) => Err(Error::new(Code::UnknownColumn, format!("there is no column {name}"))),
+            Some(name) => Err(Error::new(Code::UnknownColumn, format!("there is no column {name}"))),
         }
     }
 }
@@ -139,6 +180,36 @@ impl Changes {
 
 fn replacement(element: ReplaceSelectElement) -> SelectItem {
     SelectItem::ExprWithAlias { expr: element.expr, alias: element.column_name }
+}
+
+/// The columns of `*` after EXCLUDE, EXCEPT, REPLACE and RENAME.
+pub(super) fn changed(columns: Vec<Column>, options: &WildcardAdditionalOptions) -> Vec<Column> {
+    let dropped = dropped(options);
+    let renamed: &[_] = match &options.opt_rename {
+        Some(RenameSelectItem::Single(name)) => std::slice::from_ref(name),
+        Some(RenameSelectItem::Multiple(names)) => names,
+        None => &[],
+    };
+    let kept = columns.into_iter().filter(|column| !dropped.iter().any(|name| name.value == column.name));
+    kept.map(|column| match renamed.iter().find(|name| name.ident.value == column.name) {
+        Some(name) => Column { name: name.alias.value.clone(), ..column },
+        None => column,
+    })
+    .collect()
+}
+
+/// The columns that EXCLUDE and EXCEPT leave out.
+pub(super) fn dropped(options: &WildcardAdditionalOptions) -> Vec<&Ident> {
+    let mut dropped: Vec<&Ident> = match &options.opt_exclude {
+        Some(ExcludeSelectItem::Single(name)) => vec![name],
+        Some(ExcludeSelectItem::Multiple(names)) => names.iter().collect(),
+        None => Vec::new(),
+    };
+    if let Some(except) = &options.opt_except {
+        dropped.push(&except.first_element);
+        dropped.extend(&except.additional_elements);
+    }
+    dropped
 }
 
 /// `SELECT items FROM from`.

@@ -11,11 +11,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    CastKind, Expr, Function, Ident, Query, SelectItem, SelectItemQualifiedWildcardKind, VisitMut, VisitorMut,
+    CastKind, Expr, Function, Ident, Query, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, Visit, VisitMut,
+    Visitor, VisitorMut,
 };
 
-use super::query::{Resolver, changed};
+use super::query::Resolver;
 use super::scope::{Relation, Scope};
+use super::star::changed;
 use super::tables::idents;
 
 /// The items of a select list; with each that has no alias, what was written.
@@ -67,21 +69,28 @@ impl Resolver<'_> {
         };
         let fixed = items.iter().filter(|(_, written)| written.is_none());
         let mut taken: Vec<Name> = fixed.flat_map(|(item, _)| self.names(scope, item)).collect();
-        for (item, written) in &mut items {
-            let Some(written) = written else { continue };
+        let (columns, others): (Vec<_>, Vec<_>) = items
+            .iter_mut()
+            .filter(|(_, written)| written.is_some())
+            .partition(|(item, _)| self.is_column(scope, item));
+        // What is a column keeps its name before what is made of it.
+        for (item, written) in columns.into_iter().chain(others) {
             let Some(name) = self.names(scope, item).pop() else { continue };
             if !taken.iter().any(|taken| taken.clashes(&name)) {
                 taken.push(name);
                 continue;
             }
-            let base = match (&name, &*item) {
-                (Name::Column { name, .. }, _) => name.clone(),
-                (_, SelectItem::ExprWithAlias { alias, .. }) => alias.value.clone(),
-                _ => text(written),
+            let base = match (&name, &*item, written) {
+                (Name::Column { name, .. }, ..) => name.clone(),
+                (_, SelectItem::ExprWithAlias { alias, .. }, _) => alias.value.clone(),
+                (.., Some(written)) => text(written),
+                (.., None) => continue,
             };
+            // The planner leaves out an alias that is the column's own name.
+            let first = (!matches!(name, Name::Column { .. })).then(|| base.clone());
             let numbered = (1..).map(|number| format!("{base}:{number}"));
-            let mut names = std::iter::once(base.clone()).chain(numbered).map(Name::Free);
-            let free = names.find(|free| *free != name && !taken.iter().any(|taken| taken.clashes(free)));
+            let mut names = first.into_iter().chain(numbered).map(Name::Free);
+            let free = names.find(|free| !taken.iter().any(|taken| taken.clashes(free)));
             if let Some(Name::Free(free)) = free
                 && let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item
             {
@@ -91,6 +100,10 @@ impl Resolver<'_> {
             }
         }
         items.into_iter().map(|(item, _)| item).collect()
+    }
+
+    fn is_column(&self, scope: &Scope, item: &SelectItem) -> bool {
+        matches!(item, SelectItem::UnnamedExpr(expr) if column(scope, unnested(expr)).is_some())
     }
 
     /// The names of the columns that an item makes, as far as they are known.
@@ -120,7 +133,7 @@ impl Resolver<'_> {
             return name;
         }
         let mut plain = expr.clone();
-        let _ = plain.visit(&mut Plain { scope, kept: 0 });
+        let _ = VisitMut::visit(&mut plain, &mut Plain { scope, kept: 0 });
         Name::Free(plain.to_string())
     }
 }
@@ -153,6 +166,44 @@ fn column(scope: &Scope, expr: &Expr) -> Option<Name> {
     }
 }
 
+/// What the engine calls a subquery in an expression.
+fn name_of_subquery(expr: &Expr) -> Option<String> {
+    let query = match expr {
+        Expr::InSubquery { negated, .. } => return Some(if *negated { "NOT IN" } else { "IN" }.to_owned()),
+        Expr::Exists { negated, .. } => return Some(if *negated { "NOT EXISTS" } else { "EXISTS" }.to_owned()),
+        Expr::Subquery(query) => query,
+        _ => return None,
+    };
+    let SetExpr::Select(select) = query.body.as_ref() else { return None };
+    match select.projection.first()? {
+        SelectItem::ExprWithAlias { alias, .. } => Some(alias.value.clone()),
+        SelectItem::UnnamedExpr(expr) => match unnested(expr) {
+            Expr::Identifier(name) => Some(name.value.clone()),
+            Expr::CompoundIdentifier(parts) => parts.last().map(|name| name.value.clone()),
+            expr if Visit::visit(expr, &mut Names).is_break() => {
+                let tables: Vec<_> = select.from.iter().map(ToString::to_string).collect();
+                Some(format!("{expr} of {}", tables.join(", ")))
+            }
+            expr => Some(expr.to_string()),
+        },
+        _ => None,
+    }
+}
+
+/// Whether something has names in it.
+struct Names;
+
+impl Visitor for Names {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        match expr {
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
 pub(super) fn unnested(expr: &Expr) -> &Expr {
     match expr {
         Expr::Nested(inner) => unnested(inner),
@@ -163,7 +214,7 @@ pub(super) fn unnested(expr: &Expr) -> &Expr {
 /// An expression as it was written, without quotes and the parentheses around it.
 fn text(written: &Expr) -> String {
     let mut shown = unnested(written).clone();
-    let _ = shown.visit(&mut Shown);
+    let _ = VisitMut::visit(&mut shown, &mut Shown);
     shown.to_string()
 }
 
@@ -196,6 +247,9 @@ impl VisitorMut for Plain<'_> {
             && let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr
         {
             *expr = std::mem::replace(inner, Expr::Identifier(Ident::new("")));
+        }
+        if let Some(name) = name_of_subquery(expr) {
+            *expr = Expr::Identifier(Ident::new(name));
         }
         if let Some(Name::Column { full, .. }) = column(self.scope, expr) {
             *expr = Expr::Identifier(Ident::new(full));
