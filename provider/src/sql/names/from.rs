@@ -168,7 +168,7 @@ impl Resolver<'_> {
         let (relations, pieces, unmerged) = match alias.take() {
             // The planner would put the columns under the alias as they are: the left one of two that were merged.
             Some(alias) if merges => {
-                let items = self.star(WildcardAdditionalOptions::default())?;
+                let items = self.apart_by_name(self.star(WildcardAdditionalOptions::default())?);
                 let relation = called(&alias, self.outputs(&items));
                 self.leave();
                 let subquery = Box::new(selecting(items, table_with_joins.as_ref().clone()));

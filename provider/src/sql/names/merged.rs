@@ -67,6 +67,11 @@ impl Merged {
         column_or_first(&self.of)
     }
 
+    /// The same, where it is not a column of one table, which would be told by its name.
+    pub(super) fn computed(&self) -> Option<Expr> {
+        (self.of.len() > 1).then(|| self.expr())
+    }
+
     /// The column as an item of a select list.
     pub(super) fn item(&self) -> SelectItem {
         item(self.expr(), &self.name)
@@ -210,8 +215,9 @@ impl Resolver<'_> {
                     rights.retain(|piece| !is_gone(piece));
                 }
                 Pairs::Nowhere => {}
+                Pairs::Doubtful if outer => return Err(doubtful()),
                 Pairs::Unknown if outer => return Err(not_known()),
-                Pairs::Unknown => scope.unmerged = true,
+                Pairs::Doubtful | Pairs::Unknown => scope.unmerged = true,
             }
         } else if matches!(constraint(operator), Some(JoinConstraint::Natural | JoinConstraint::Using(_))) {
             match outer {
@@ -235,6 +241,8 @@ impl Resolver<'_> {
 enum Pairs {
     All(Vec<(Found, Found)>),
     Nowhere,
+    /// A qualified name would mean columns of two tables.
+    Doubtful,
     Unknown,
 }
 
@@ -257,7 +265,7 @@ fn pairs(names: &[String], lefts: &[Piece], rights: &[Piece], scope: &Scope) -> 
         }
     }
     let mut paths = pairs.iter().flat_map(|(left, right)| left.of.iter().chain(&right.of));
-    Ok(if paths.any(|path| scope.is_doubtful(path)) { Pairs::Unknown } else { Pairs::All(pairs) })
+    Ok(if paths.any(|path| scope.is_doubtful(path)) { Pairs::Doubtful } else { Pairs::All(pairs) })
 }
 
 /// Looks for a column on one side of a join.
@@ -380,4 +388,9 @@ fn not_known() -> Error {
         "RIGHT and FULL JOIN with USING or NATURAL need tables whose columns are known before planning",
     )
     .help("write the condition with ON, and coalesce(a.c, b.c) for the column")
+}
+
+fn doubtful() -> Error {
+    Error::new(Code::AmbiguousName, "RIGHT and FULL JOIN with USING or NATURAL need tables of different names")
+        .help("give the tables aliases")
 }

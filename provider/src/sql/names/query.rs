@@ -219,9 +219,7 @@ impl<'t> Resolver<'t> {
             let written = written(&item);
             self.item(&mut item)?;
             match item {
-                SelectItem::Wildcard(options) => {
-                    self.star(options)?.into_iter().for_each(|item| listed.push(item, None));
-                }
+                SelectItem::Wildcard(options) => listed.extend(self.star(options)?),
                 item => listed.push(item, written),
             }
         }

@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::merged::{Piece, item};
 use super::query::Resolver;
 use super::scope::{Column, Relation, settle};
+use super::twice::Listed;
 use crate::error::{Code, Error, Result};
 use crate::sql::refuse::not_supported;
 
@@ -62,9 +63,11 @@ impl Resolver<'_> {
     }
 
     /// The items that `*` stands for: itself, where no columns were merged.
-    pub(super) fn star(&self, options: WildcardAdditionalOptions) -> Result<Vec<SelectItem>> {
+    pub(super) fn star(&self, options: WildcardAdditionalOptions) -> Result<Listed> {
+        let mut items = Listed::default();
         let Some(scope) = self.scopes.last().filter(|scope| scope.merges()) else {
-            return Ok(vec![SelectItem::Wildcard(options)]);
+            items.push(SelectItem::Wildcard(options), None);
+            return Ok(items);
         };
         if scope.unmerged {
             let help = Some("write the columns, or * of each table by its name");
@@ -77,22 +80,23 @@ impl Resolver<'_> {
             excluded: dropped(&options).into_iter().cloned().collect(),
             replaced: options.opt_replace.map(|replace| replace.items).unwrap_or_default(),
         };
-        let mut items = Vec::new();
         for piece in &scope.pieces {
             match piece {
                 Piece::Merged(merged) => {
                     if changes.excludes(&merged.name) {
                         continue;
                     }
-                    items.push(match changes.replaces(&merged.name) {
-                        Some(element) => replacement(*element),
-                        None => merged.item(),
-                    });
+                    match changes.replaces(&merged.name) {
+                        Some(element) => items.push(replacement(*element), None),
+                        None => items.push(merged.item(), merged.computed()),
+                    }
                 }
                 Piece::Rest { relation, absorbed } if relation.written.is_empty() => {
-                    items.extend(changes.each(relation, absorbed)?);
+                    changes.each(relation, absorbed)?.into_iter().for_each(|item| items.push(item, None));
                 }
-                Piece::Rest { relation, absorbed } => items.extend(changes.rest(relation, absorbed)),
+                Piece::Rest { relation, absorbed } => {
+                    changes.rest(relation, absorbed).into_iter().for_each(|item| items.push(item, None));
+                }
             }
         }
         match changes.left() {

@@ -20,7 +20,7 @@ use super::scope::{Relation, Scope};
 use super::star::changed;
 use super::tables::idents;
 
-/// The items of a select list; with each that has no alias, what was written.
+/// The items of a select list; with each that has no alias of its own, what was written.
 #[derive(Default)]
 pub(super) struct Listed(Vec<(SelectItem, Option<Expr>)>);
 
@@ -49,6 +49,10 @@ impl Name {
 impl Listed {
     pub(super) fn push(&mut self, item: SelectItem, written: Option<Expr>) {
         self.0.push((item, written));
+    }
+
+    pub(super) fn extend(&mut self, more: Listed) {
+        self.0.extend(more.0);
     }
 }
 
@@ -244,7 +248,8 @@ impl VisitorMut for Plain<'_> {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         while self.kept == 0
-            && let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) = expr
+            && let Expr::Cast { expr: inner, .. } | Expr::Nested(inner) | Expr::AtTimeZone { timestamp: inner, .. } =
+                expr
         {
             *expr = std::mem::replace(inner, Expr::Identifier(Ident::new("")));
         }
