@@ -173,9 +173,13 @@ impl Resolver<'_> {
                 return None;
             }
             if let Some(merged) = scope.merged(name) {
+                // A relation or a column of this name further in would be taken for the qualifier.
+                let takes = |inner: &Scope, path: &[Ident]| {
+                    path.first().is_some_and(|first| inner.exact(&first.value).is_some())
+                        || !matches!(inner.path(path, true), Ok(None))
+                };
                 let mut inner = self.scopes.iter().rev().take(depth);
-                let hidden =
-                    inner.any(|inner| merged.of.iter().any(|path| !matches!(inner.path(path, true), Ok(None))));
+                let hidden = inner.any(|inner| merged.of.iter().any(|path| takes(inner, path)));
                 return (!hidden).then(|| merged.expr());
             }
             if scope.relations.iter().any(|relation| relation.columns.is_none()) || scope.exact(name).is_some() {

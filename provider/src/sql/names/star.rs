@@ -78,7 +78,12 @@ impl Resolver<'_> {
         }
         let mut changes = Changes {
             excluded: dropped(&options).into_iter().cloned().collect(),
-            replaced: options.opt_replace.map(|replace| replace.items).unwrap_or_default(),
+            replaced: options
+                .opt_replace
+                .into_iter()
+                .flat_map(|replace| replace.items)
+                .map(|element| *element)
+                .collect(),
         };
         for piece in &scope.pieces {
             match piece {
@@ -87,7 +92,7 @@ impl Resolver<'_> {
                         continue;
                     }
                     match changes.replaces(&merged.name) {
-                        Some(element) => items.push(replacement(*element), None),
+                        Some(element) => items.push(replacement(element), None),
                         None => items.push(merged.item(), merged.computed()),
                     }
                 }
@@ -112,7 +117,7 @@ impl Resolver<'_> {
 /// What a `*` leaves out or puts in the place of others, as far as that isn't done.
 struct Changes {
     excluded: Vec<Ident>,
-    replaced: Vec<Box<ReplaceSelectElement>>,
+    replaced: Vec<ReplaceSelectElement>,
 }
 
 impl Changes {
@@ -122,7 +127,7 @@ impl Changes {
         self.excluded.len() < before
     }
 
-    fn replaces(&mut self, name: &str) -> Option<Box<ReplaceSelectElement>> {
+    fn replaces(&mut self, name: &str) -> Option<ReplaceSelectElement> {
         let at = self.replaced.iter().position(|element| element.column_name.value == name)?;
         Some(self.replaced.remove(at))
     }
@@ -142,7 +147,7 @@ impl Changes {
                 if self.excludes(name) {
                     excluded.push(name.clone());
                 } else {
-                    replaced.extend(self.replaces(name));
+                    replaced.extend(self.replaces(name).map(Box::new));
                 }
             }
         }
@@ -173,7 +178,7 @@ impl Changes {
         for column in columns.iter().filter(|column| !absorbed.contains(&column.name)) {
             if !self.excludes(&column.name) {
                 items.push(match self.replaces(&column.name) {
-                    Some(element) => replacement(*element),
+                    Some(element) => replacement(element),
                     None => item(relation.named(&column.name), &column.name),
                 });
             }
