@@ -8,7 +8,6 @@
 //! All of it is settled before anything is read. So it is known, too, which bytes decoding begins with: a file that is begun
 //! ahead has them fetched before its turn.
 
-use std::mem::take;
 use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,22 +21,21 @@ use datafusion::physical_expr::projection::Projector;
 use datafusion::physical_expr::utils::reassign_expr_columns;
 use datafusion::physical_expr::{PhysicalExpr, conjunction_opt};
 use futures::stream::{Stream, StreamExt};
-use parking_lot::Mutex;
 use parquet::DecodeResult;
 use parquet::arrow::ParquetRecordBatchStreamBuilder;
-use parquet::arrow::arrow_reader::{ArrowPredicate, ArrowReaderBuilder, ArrowReaderMetadata, RowFilter};
+use parquet::arrow::arrow_reader::{ArrowReaderBuilder, ArrowReaderMetadata};
 use parquet::arrow::push_decoder::ParquetPushDecoderBuilder;
 
 use super::absent::{constant, nested_constants};
 use super::columns::{Layout, Reshape};
 use super::deletes::{Live, Removal, Removing, numbered};
-use super::filter::{Conjunct, RowTest, truth};
+use super::filter::{Conjunct, RowTest, RowTests, truth};
 use super::footer::Footer;
 use super::guarded::Guarded;
 use super::opener::{Batches, Reading, external};
 use super::prune::Selection;
 use super::reader::{DecoderInput, FileIo};
-use super::report::FileTally;
+use super::report::{Counts, FileTally};
 use super::selected::{leaf_bytes, overall};
 use crate::error::{Error, guarded};
 use crate::observe::Reason;
@@ -49,8 +47,7 @@ pub(super) struct Decoder {
     reader: ArrowReaderMetadata,
     live: Live,
     output: Reshape,
-    /// In the order in which they are made, while decoding.
-    tests: Vec<RowTest>,
+    tests: RowTests,
     removing: Option<Removing>,
     residual: Option<Arc<dyn PhysicalExpr>>,
     projector: Projector,
@@ -91,13 +88,21 @@ impl Decoder {
         });
         let tests = tests.collect::<DataFusionResult<_>>()?;
         let wanted: Vec<usize> = reading.wanted.iter().flat_map(|at| layout.leaves(*at)).copied().collect();
-        let (early, late) = split(tests, &wanted, footer, selection, io.gap());
-        let tests: Vec<RowTest> = early
-            .into_iter()
-            .map(|(conjunct, shape)| RowTest::new(conjunct, shape))
-            .collect::<DataFusionResult<_>>()?;
+        let worth = Worth { wanted: &wanted, footer, selection, request: io.gap() };
+        let (early, late) = split(tests, &worth);
         let columns = columns_with(&reading.wanted, &late, removal.columns().into_iter());
         let removing = removal.after_decoding(&columns, live.by_number).map_err(external)?;
+        let mut tests = RowTests::default();
+        for (conjunct, shape) in early {
+            tests.add(RowTest::new(conjunct, shape)?, conjunct.optional);
+        }
+        // What they keep is given out: nothing may be dropped after them.
+        if let Some(best) = reading.best.as_ref().filter(|_| late.is_empty() && removing.is_none())
+            && let Ok(shape) = layout.reshape(&best.wanted.columns(), table, absent)
+            && worth.of(&shape).is_some()
+        {
+            best.tests(&Arc::new(shape)).into_iter().for_each(|test| tests.add(test, true));
+        }
         let output = reshape(&columns)?;
         let residual = residual(&late, &output.schema)?;
         let projector = reading.projector(&output.schema)?;
@@ -126,16 +131,22 @@ impl Decoder {
 
     /// Decodes what it reads by `io`.
     pub(super) fn batches(mut self, io: FileIo, reading: &Reading) -> DataFusionResult<Batches> {
-        let touched = Arc::new(Mutex::new(Vec::new()));
-        let leaves = self.output.leaves.iter().chain(self.tests.iter().flat_map(RowTest::leaves)).copied().collect();
         let metadata = Arc::clone(&self.footer.metadata);
-        let input = DecoderInput { io: io.clone(), metadata: Arc::clone(&metadata), touched: Arc::clone(&touched) };
+        let count = metadata.file_metadata().schema_descr().num_columns();
+        let leaves = self.output.leaves.iter().copied().chain(self.tests.leaves(count)).collect();
+        let counts = Counts { unwanted: Arc::clone(&self.tests.unwanted), ..Counts::default() };
+        let touched = Arc::clone(&counts.touched);
+        let why = match self.tests.conditions || self.residual.is_some() {
+            true => Reason::Filter,
+            false => Reason::DynamicFilter,
+        };
+        let input = DecoderInput { io: io.clone(), metadata: Arc::clone(&metadata), touched };
         let builder = ParquetRecordBatchStreamBuilder::new_with_metadata(input, self.reader.clone());
         let builder = self.configure(builder);
         let batches = Guarded::new(builder.build().map_err(|e| external(io.parquet(e)))?);
-        let tally = FileTally::new(Arc::clone(&reading.shared), metadata, self.live, leaves, touched);
+        let tally = FileTally::new(Arc::clone(&reading.shared), metadata, self.live, leaves, counts);
         let Decoder { output, removing, residual, projector, limit, .. } = self;
-        Ok(Decoding { batches, io, output, removing, residual, projector, limit, tally }.boxed())
+        Ok(Decoding { batches, io, output, removing, residual, projector, limit, tally, why }.boxed())
     }
 
     /// Tells a reader what is decoded, and tested.
@@ -148,9 +159,8 @@ impl Decoder {
         if let Some(rows) = overall(selection, &self.footer) {
             builder = builder.with_row_selection(rows);
         }
-        if !self.tests.is_empty() {
-            let tests = take(&mut self.tests).into_iter().map(|test| Box::new(test) as Box<dyn ArrowPredicate>);
-            builder = builder.with_row_filter(RowFilter::new(tests.collect()));
+        if let Some(tests) = self.tests.take() {
+            builder = builder.with_row_filter(tests);
         }
         match self.limit {
             Some(limit) => builder.with_limit(limit),
@@ -159,30 +169,45 @@ impl Decoder {
     }
 }
 
-/// Which conditions are tested while decoding (in order), and which afterwards. Decoding a condition's columns ahead costs
-/// a request for each row group; it pays where what it can spare is worth that, and at least as large as those columns.
-/// `wanted` are the leaf columns of the projection.
+/// What it is worth to decode some columns ahead of the others.
+struct Worth<'a> {
+    /// The leaf columns of the projection.
+    wanted: &'a [usize],
+    footer: &'a Footer,
+    selection: &'a Selection,
+    /// Bytes that are worth a request.
+    request: u64,
+}
+
+impl Worth<'_> {
+    /// The bytes of columns that rows are tested by, if it pays to decode them ahead: that costs a request for each row group,
+    /// and what it can spare must be worth that, and at least as large as those columns.
+    fn of(&self, shape: &Reshape) -> Option<u64> {
+        let stored = |leaves: &mut dyn Iterator<Item = usize>| -> u64 {
+            leaves.map(|leaf| leaf_bytes(self.footer, self.selection, leaf)).sum()
+        };
+        // Rows are numbered once they are decoded.
+        if shape.leaves.is_empty() || !shape.is_flat(self.footer) || shape.numbered() {
+            return None;
+        }
+        let own = stored(&mut shape.leaves.iter().copied());
+        let spared = stored(&mut self.wanted.iter().copied().filter(|leaf| !shape.leaves.contains(leaf)));
+        let requests = self.request.saturating_mul(self.selection.len() as u64);
+        (spared >= own.max(requests)).then_some(own)
+    }
+}
+
+/// Which conditions are tested while decoding (in order), and which afterwards.
 fn split<'c>(
     tests: Vec<(&'c Conjunct, Reshape)>,
-    wanted: &[usize],
-    footer: &Footer,
-    selection: &Selection,
-    request: u64,
+    worth: &Worth<'_>,
 ) -> (Vec<(&'c Conjunct, Reshape)>, Vec<&'c Conjunct>) {
-    let enough = request.saturating_mul(selection.len() as u64);
-    let stored = |leaves: &mut dyn Iterator<Item = usize>| -> u64 {
-        leaves.map(|leaf| leaf_bytes(footer, selection, leaf)).sum()
-    };
     let (mut early, mut late) = (Vec::new(), Vec::new());
     for (conjunct, shape) in tests {
-        let own = stored(&mut shape.leaves.iter().copied());
-        let spared = stored(&mut wanted.iter().copied().filter(|leaf| !shape.leaves.contains(leaf)));
-        // Rows are numbered once they are decoded.
-        let early_enough = !shape.leaves.is_empty() && shape.is_flat(footer) && !shape.numbered();
-        match early_enough && spared >= own.max(enough) {
-            true => early.push((!conjunct.is_lookup(), own, conjunct, shape)),
-            false if conjunct.optional => {}
-            false => late.push(conjunct),
+        match worth.of(&shape) {
+            Some(own) => early.push((!conjunct.is_lookup(), own, conjunct, shape)),
+            None if conjunct.optional => {}
+            None => late.push(conjunct),
         }
     }
     early.sort_by_key(|(not_lookup, bytes, ..)| (*not_lookup, *bytes));
@@ -215,6 +240,8 @@ struct Decoding {
     projector: Projector,
     limit: Option<usize>,
     tally: FileTally,
+    /// Why rows are missing at the end.
+    why: Reason,
 }
 
 impl Decoding {
@@ -248,7 +275,8 @@ impl Stream for Decoding {
                 Some(Err(error)) => return Poll::Ready(Some(Err(external(self.io.parquet(error))))),
                 None => {
                     let enough = self.limit.is_some_and(|limit| self.tally.rows_out >= limit as u64);
-                    self.tally.settle(if enough { Reason::Limit } else { Reason::Filter });
+                    let why = if enough { Reason::Limit } else { self.why };
+                    self.tally.settle(why);
                     return Poll::Ready(None);
                 }
             }

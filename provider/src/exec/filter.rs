@@ -9,6 +9,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
@@ -16,7 +17,7 @@ use arrow::error::ArrowError;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{PhysicalExpr, split_conjunction};
 use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::ArrowPredicate;
+use parquet::arrow::arrow_reader::{ArrowPredicate, RowFilter};
 
 use super::columns::Reshape;
 use super::narrow::narrowed;
@@ -108,10 +109,6 @@ impl RowTest {
         let expr = reassign_expr_columns(Arc::clone(&conjunct.expr), &shape.schema)?;
         Ok(RowTest { shape, expr })
     }
-
-    pub(super) fn leaves(&self) -> &[usize] {
-        &self.shape.leaves
-    }
 }
 
 impl ArrowPredicate for RowTest {
@@ -121,6 +118,59 @@ impl ArrowPredicate for RowTest {
 
     fn evaluate(&mut self, batch: RecordBatch) -> Result<BooleanArray, ArrowError> {
         truth(&self.expr, &self.shape.apply(&batch)?)
+    }
+}
+
+/// What a decoder tests rows by, in order.
+#[derive(Default)]
+pub(super) struct RowTests {
+    each: Vec<Box<dyn ArrowPredicate>>,
+    /// Whether one of them leaves out rows because of a condition, and not only what nobody wants any more.
+    pub(super) conditions: bool,
+    /// Rows that nobody wants any more.
+    pub(super) unwanted: Arc<AtomicU64>,
+}
+
+impl RowTests {
+    /// Adds a condition that rows are tested by. `optional`: somebody else tests it too.
+    pub(super) fn add(&mut self, test: impl ArrowPredicate, optional: bool) {
+        match optional {
+            true => self.each.push(Box::new(Counted { test, left_out: Arc::clone(&self.unwanted) })),
+            false => {
+                self.conditions = true;
+                self.each.push(Box::new(test));
+            }
+        }
+    }
+
+    /// The leaf columns of `count` that the tests read.
+    pub(super) fn leaves(&self, count: usize) -> impl Iterator<Item = usize> {
+        (0..count).filter(|leaf| self.each.iter().any(|test| test.projection().leaf_included(*leaf)))
+    }
+
+    /// All of them, which are gone then; `None` where there are none.
+    pub(super) fn take(&mut self) -> Option<RowFilter> {
+        let each = std::mem::take(&mut self.each);
+        (!each.is_empty()).then(|| RowFilter::new(each))
+    }
+}
+
+/// A test that counts what it leaves out.
+struct Counted<T> {
+    test: T,
+    left_out: Arc<AtomicU64>,
+}
+
+impl<T: ArrowPredicate> ArrowPredicate for Counted<T> {
+    fn projection(&self) -> &ProjectionMask {
+        self.test.projection()
+    }
+
+    fn evaluate(&mut self, batch: RecordBatch) -> Result<BooleanArray, ArrowError> {
+        let rows = batch.num_rows();
+        let left = self.test.evaluate(batch)?;
+        self.left_out.fetch_add((rows - left.true_count()) as u64, Ordering::Relaxed);
+        Ok(left)
     }
 }
 

@@ -28,6 +28,7 @@ mod source;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod topk;
 
 use std::sync::Arc;
 
@@ -56,6 +57,7 @@ use names::Naming;
 use report::Scan;
 use room::Room;
 use source::{IcebergSource, file_groups};
+pub use topk::TopKPushdown;
 
 /// Plans a scan of `view` and returns the plan node that runs it: the whole of `TableProvider::scan`.
 /// `projection` indexes the view's Arrow schema; `filters` are logical, already coerced.

@@ -32,6 +32,7 @@ use super::prune::{FileFacts, Selection};
 use super::reader::FileIo;
 use super::report::{Scan, Shared};
 use super::room::Hold;
+use super::topk::Best;
 use crate::error::{Code, Error, Result};
 use crate::observe::Tally;
 use crate::predicate::Predicate;
@@ -45,6 +46,8 @@ pub(super) struct Reading {
     /// Conditions that every row given out satisfies.
     pub(super) conjuncts: Arc<Vec<Conjunct>>,
     pub(super) moving: Moving,
+    /// What a sort with a limit above wants of this partition.
+    pub(super) best: Option<Arc<Best>>,
     /// Conditions that every wanted row satisfies: what doesn't may be left out, but need not be.
     pub(super) prune: Vec<Predicate>,
     pub(super) projection: ProjectionExprs,

@@ -30,6 +30,7 @@ use parquet::file::metadata::ParquetMetaData;
 use super::report::Shared;
 use super::room::Hold;
 use crate::error::{Code, Error, Result};
+use crate::metadata::WHERE_MOVED;
 use crate::scan::Object;
 use crate::storage::{self, Located};
 
@@ -227,7 +228,8 @@ impl FileIo {
     /// A store's failure: the file's, where the file is not what its metadata says.
     async fn failed(&self, error: object_store::Error) -> Error {
         if matches!(error, object_store::Error::NotFound { .. }) {
-            return self.corrupt(format!("a {} of the table is missing", self.object.noun())).source(error);
+            let missing = self.corrupt(format!("a {} of the table is missing", self.object.noun()));
+            return missing.source(error).help(WHERE_MOVED);
         }
         // Stores answer a range past the end each in their own words.
         if self.real_size().await.is_some_and(|size| size < self.size) {

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use parquet::file::metadata::ParquetMetaData;
@@ -202,6 +203,15 @@ impl fmt::Debug for Scan {
     }
 }
 
+/// What the decoder of a file counts while it runs.
+#[derive(Clone, Default)]
+pub(super) struct Counts {
+    /// The byte ranges that it asked for.
+    pub(super) touched: Arc<Mutex<Vec<Range<u64>>>>,
+    /// Rows that nobody wanted any more.
+    pub(super) unwanted: Arc<AtomicU64>,
+}
+
 /// The wanted rows of a row group; `None`: all.
 type Rows<'a> = Option<&'a [Range<usize>]>;
 
@@ -215,8 +225,7 @@ pub(super) struct FileTally {
     live: Option<Selection>,
     /// The leaf columns read, by whatever.
     leaves: Vec<usize>,
-    /// The byte ranges that the decoder asked for.
-    touched: Arc<Mutex<Vec<Range<u64>>>>,
+    counts: Counts,
     pub(super) rows_out: u64,
     /// Deleted rows, of those that the page index leaves.
     pub(super) deleted: u64,
@@ -229,12 +238,12 @@ impl FileTally {
         metadata: Arc<ParquetMetaData>,
         live: Live,
         mut leaves: Vec<usize>,
-        touched: Arc<Mutex<Vec<Range<u64>>>>,
+        counts: Counts,
     ) -> Self {
         leaves.sort_unstable();
         leaves.dedup();
         let Live { selection: groups, rows: live, removed: deleted, .. } = live;
-        FileTally { shared, metadata, groups, live, leaves, touched, rows_out: 0, deleted, settled: false }
+        FileTally { shared, metadata, groups, live, leaves, counts, rows_out: 0, deleted, settled: false }
     }
 
     /// Counts what became of each row and page; `rest` is why the missing ones are missing. The first call counts.
@@ -256,9 +265,11 @@ impl FileTally {
         }
         ledger.rows.kept_more(self.rows_out);
         ledger.rows.skip(Reason::Deleted, self.deleted);
-        ledger.rows.skip(rest, selected.saturating_sub(self.rows_out + self.deleted));
+        let unwanted = self.counts.unwanted.load(Ordering::Relaxed);
+        ledger.rows.skip(Reason::DynamicFilter, unwanted);
+        ledger.rows.skip(rest, selected.saturating_sub(self.rows_out + self.deleted + unwanted));
 
-        let touched = joined(std::mem::take(&mut *self.touched.lock()));
+        let touched = joined(std::mem::take(&mut *self.counts.touched.lock()));
         for (at, (group, ranges)) in self.groups.iter().enumerate() {
             let live = self.live.as_ref().and_then(|live| live.get(at)?.1.as_deref());
             for leaf in &self.leaves {

@@ -29,6 +29,7 @@ use super::moving::Moving;
 use super::narrow::narrowed;
 use super::opener::{Opener, Reading};
 use super::report::Scan;
+use super::topk::{Best, TopK};
 use crate::predicate::Predicate;
 use crate::scan::{Piece, ScanReport, View, balance};
 
@@ -46,6 +47,8 @@ pub(super) struct IcebergSource {
     moving: Moving,
     /// The column whose least or greatest values are wanted first.
     first: Option<First>,
+    /// The rows that a sort with a limit wants.
+    topk: Option<TopK>,
     batch_size: Option<usize>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -60,6 +63,7 @@ impl IcebergSource {
             conjuncts: Arc::default(),
             moving: Moving::default(),
             first: None,
+            topk: None,
             batch_size: None,
             metrics: ExecutionPlanMetricsSet::new(),
             scan,
@@ -71,6 +75,24 @@ impl IcebergSource {
         let node = plan.as_any().downcast_ref::<DataSourceExec>()?;
         let config = node.data_source().as_any().downcast_ref::<FileScanConfig>()?;
         config.file_source().as_any().downcast_ref()
+    }
+
+    /// The same scan node, of which only the best `fetch` rows by `order` are wanted, partition by partition; `None` where
+    /// that is of no use.
+    pub(super) fn only_best(
+        plan: &Arc<dyn ExecutionPlan>,
+        fetch: usize,
+        order: &[PhysicalSortExpr],
+    ) -> Option<Arc<dyn ExecutionPlan>> {
+        let source = Self::of(plan)?;
+        let config = plan.as_any().downcast_ref::<DataSourceExec>()?.data_source();
+        let mut config = config.as_any().downcast_ref::<FileScanConfig>()?.clone();
+        if config.limit.is_some() {
+            return None;
+        }
+        let topk = TopK::of(fetch, order, &source.projection, &source.scan.view)?;
+        config.file_source = Arc::new(IcebergSource { topk: Some(topk), ..source.clone() });
+        Some(DataSourceExec::from_data_source(config))
     }
 
     pub(super) fn scans(&self, view: &Arc<View>) -> bool {
@@ -157,6 +179,7 @@ impl FileSource for IcebergSource {
             scan: Arc::clone(&self.scan),
             conjuncts: Arc::clone(&self.conjuncts),
             moving: self.moving.clone(),
+            best: self.topk.clone().map(Best::new).transpose()?.map(Arc::new),
             prune: self.prune(),
             projection: self.projection.clone(),
             wanted: self.projection.column_indices(),
@@ -198,7 +221,8 @@ impl FileSource for IcebergSource {
     }
 
     fn fmt_extra(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (key, value) in self.scan.facts(self.residual()) {
+        let topk = self.topk.as_ref().map(|topk| ("topk", topk.fetch.to_string()));
+        for (key, value) in self.scan.facts(self.residual()).into_iter().chain(topk) {
             match format {
                 DisplayFormatType::Default | DisplayFormatType::Verbose => write!(f, ", {key}={value}")?,
                 DisplayFormatType::TreeRender => writeln!(f, "{key}={value}")?,

@@ -194,11 +194,15 @@ impl Manifests {
 
     async fn get(&self, path: &str, fetched: &mut Fetched) -> Result<Bytes> {
         fetched.requests += 1;
-        let bytes = fetch(&self.stores, path).await?.ok_or_else(|| corrupt(path, "it does not exist"))?;
+        let missing = || corrupt(path, "it does not exist").help(WHERE_MOVED);
+        let bytes = fetch(&self.stores, path).await?.ok_or_else(missing)?;
         fetched.bytes += bytes.len() as u64;
         Ok(bytes)
     }
 }
+
+/// What to do about files that aren't where the metadata says.
+pub const WHERE_MOVED: &str = "if the table was moved: CREATE EXTERNAL TABLE … OPTIONS ('relocate' 'true')";
 
 pub(super) fn corrupt(path: &str, reason: impl std::fmt::Display) -> Error {
     Error::new(Code::ManifestCorrupt, "a manifest of the table cannot be read")

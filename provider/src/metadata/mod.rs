@@ -41,7 +41,7 @@ pub use carry::{check_readable, check_writable};
 pub use defaults::with_defaults;
 pub use list::{List, Summaries};
 pub use manifest::Manifest;
-pub use manifests::Manifests;
+pub use manifests::{Manifests, WHERE_MOVED};
 pub use open::{open, open_again};
 pub use parse::parse;
 pub use parsed::Parsed;

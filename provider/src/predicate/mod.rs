@@ -26,7 +26,9 @@ mod value;
 pub use convert::{advice, column_of, convert, convert_conjuncts};
 pub use cycle::{Cycle, Part};
 pub use facts::{Facts, facts_of_file, facts_of_metrics, facts_of_partition, facts_of_summary};
-pub use functions::{Apply, Conversion, DateTrunc, TransformFunction, date_trunc_of_every_year};
+pub use functions::{
+    Apply, Conversion, DateBin, DateTrunc, TransformFunction, date_bin_of_every_year, date_trunc_of_every_year,
+};
 pub use project::{Hash, project, project_strict};
 pub use value::{Value, Values};
 

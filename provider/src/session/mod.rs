@@ -342,6 +342,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
         .with_runtime_env(runtime)
         .with_catalog_list(Arc::new(catalogs))
         .with_physical_optimizer_rules(pushdown::rules())
+        .with_physical_optimizer_rule(Arc::new(crate::exec::TopKPushdown))
         .with_physical_optimizer_rule(Arc::new(cooperate::Cooperate));
     // Exact timestamps go first, before type coercion; what that adds is seen by the last one.
     let builder = sql::timestamps::register(sql::leaves::register(builder))
@@ -350,6 +351,9 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     let mut state = builder.build();
     for function in sql::functions() {
         state.register_udf(Arc::new(function))?;
+    }
+    for function in sql::extremes() {
+        state.register_udaf(Arc::new(function))?;
     }
     datafusion_functions_json::register_all(&mut state)?;
     state.register_relation_planner(Arc::new(sql::NoVersions))?;

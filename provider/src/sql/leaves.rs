@@ -14,14 +14,20 @@ use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::{ApplyOrder, Optimizer, OptimizerConfig, OptimizerRule};
 
+use super::recursion::{self, TermByTerm};
+
 /// The rules that take them out and move them.
 const RULES: [&str; 2] = ["extract_leaf_expressions", "push_down_leaf_projections"];
 
-/// The engine's rules, those of fields kept to plans of one input.
+/// The engine's rules, those of fields kept to plans of one input, and [that of columns](super::recursion) to one term at a time.
 #[must_use]
 pub fn register(builder: SessionStateBuilder) -> SessionStateBuilder {
     let kept = |rule: Arc<dyn OptimizerRule + Send + Sync>| -> Arc<dyn OptimizerRule + Send + Sync> {
-        if RULES.contains(&rule.name()) { Arc::new(OfOneInput(rule)) } else { rule }
+        match rule.name() {
+            name if RULES.contains(&name) => Arc::new(OfOneInput(rule)),
+            recursion::RULE => Arc::new(TermByTerm(rule)),
+            _ => rule,
+        }
     };
     builder.with_optimizer_rules(Optimizer::new().rules.into_iter().map(kept).collect())
 }
@@ -63,6 +69,6 @@ mod tests {
     #[test]
     fn the_engine_has_rules_of_these_names() {
         let rules = Optimizer::new().rules;
-        assert!(RULES.iter().all(|name| rules.iter().any(|rule| rule.name() == *name)));
+        assert!(RULES.iter().chain([&recursion::RULE]).all(|name| rules.iter().any(|rule| rule.name() == *name)));
     }
 }

@@ -6,15 +6,18 @@
 //!                                                                               └─ plan ─ analyzer: exact timestamps ─▶ plan
 //! ```
 
+mod alike;
 mod casts;
 mod clauses;
 mod ddl;
 mod dialect;
+mod extremes;
 pub mod leaves;
 mod lists;
 pub mod names;
 mod parse;
 mod pruning;
+mod recursion;
 mod refuse;
 mod rewrite;
 mod sources;
@@ -32,8 +35,10 @@ use datafusion::sql::parser::Statement;
 
 use crate::error::Result;
 
+pub use alike::Alike;
 pub use casts::KeptCasts;
 pub use ddl::{Ddl, Listing, TableName};
+pub use extremes::extremes;
 pub use lists::NullsApart;
 pub use names::relations;
 pub use parse::{Parsed, Piece, parse, split};
@@ -53,6 +58,7 @@ pub async fn prepare(
     state: &SessionState,
 ) -> Result<Vec<(ResolvedTableReference, Arc<dyn TableProvider>)>> {
     timestamps::refine_literals(statement);
+    recursion::name_columns(statement)?;
     sources::resolve(statement, state).await?;
     names::resolve(statement, state).await
 }

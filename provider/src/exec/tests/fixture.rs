@@ -10,6 +10,7 @@ use arrow::compute::{cast, max, max_string, min, min_string};
 use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimestampMicrosecondType};
 use async_trait::async_trait;
 use bytes::Bytes;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -31,7 +32,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{WriterProperties, WriterPropertiesBuilder};
 use url::Url;
 
-use crate::exec::reports;
+use crate::exec::{TopKPushdown, reports};
 use crate::metadata::{Entry, ManifestTarget, Manifests, NewEntry, NewList, with_defaults, write_list, write_manifest};
 use crate::scan::{ScanReport, View};
 use crate::schema::{stored_arrow, to_arrow};
@@ -370,7 +371,8 @@ impl Table {
     pub(super) fn session(&self, view: View, partitions: usize) -> SessionContext {
         let runtime = RuntimeEnvBuilder::new().with_object_store_registry(self.stores.registry()).build_arc().unwrap();
         let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(64);
-        let context = SessionContext::new_with_config_rt(config, runtime);
+        let state = SessionStateBuilder::new_with_default_features().with_config(config).with_runtime_env(runtime);
+        let context = SessionContext::from(state.with_physical_optimizer_rule(Arc::new(TopKPushdown)).build());
         let table = IcebergTable::new(view, Access::ReadOnly("a test reads only"));
         context.register_table("t", Arc::new(table)).unwrap();
         context

@@ -7,6 +7,7 @@ mod fixture;
 mod foreign;
 mod lies;
 mod structs;
+mod topk;
 mod trouble;
 
 use std::sync::{Arc, LazyLock};
@@ -210,7 +211,17 @@ fn query() -> impl Strategy<Value = String> {
         "SELECT blob FROM t WHERE ",
         "SELECT tokens + kind AS n, session FROM t WHERE ",
     ]);
-    (shape, condition()).prop_map(|(shape, condition)| format!("{shape}{condition}"))
+    let first = (prop::sample::select(vec!["ts", "tokens", "cost", "kind", "session"]), any::<bool>(), any::<bool>());
+    let first = (first, prop::sample::select(vec![1, 10, 300])).prop_map(|((column, down, nulls), limit)| {
+        let (down, nulls) = (if down { "DESC" } else { "ASC" }, if nulls { "FIRST" } else { "LAST" });
+        // No two rows have the same time.
+        format!("ORDER BY {column} {down} NULLS {nulls}, ts LIMIT {limit}")
+    });
+    prop_oneof![
+        3 => (shape, condition()).prop_map(|(shape, condition)| format!("{shape}{condition}")),
+        1 => first.clone().prop_map(|first| format!("SELECT ts, blob FROM t {first}")),
+        1 => (condition(), first).prop_map(|(condition, first)| format!("SELECT ts, blob FROM t WHERE {condition} {first}")),
+    ]
 }
 
 proptest! {
@@ -226,7 +237,7 @@ proptest! {
             (events.plain(&sql).await, events.ours(&sql).await)
         });
         prop_assert_eq!(lines(&answer.batches), expected, "{}", sql);
-        check(&answer);
+        if sql.contains("LIMIT") { adds_up(&answer) } else { check(&answer) }
     }
 }
 

@@ -26,7 +26,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::scalar::ScalarValue;
 use iceberg::spec::Transform;
 
-use super::super::functions::{Conversion, DateTrunc, TransformFunction};
+use super::super::functions::{Conversion, DateBin, DateTrunc, TransformFunction};
 use super::column::{Slot, column_of};
 use super::monotone::Searched;
 use super::periods::{binned, part_of, truncated};
@@ -117,7 +117,7 @@ fn called(
             through(truncated(unit, of(inner, scope)?)?)
         }
         [part, inner] if called.is::<DatePartFunc>() => through(part_of(part, of(inner, scope)?)?),
-        [stride, inner, origin @ ..] if called.is::<DateBinFunc>() => {
+        [stride, inner, origin @ ..] if called.is::<DateBinFunc>() || called.is::<DateBin>() => {
             through(binned(stride, of(inner, scope)?, origin)?)
         }
         [inner] if called.is::<ToDateFunc>() => as_cast(inner),

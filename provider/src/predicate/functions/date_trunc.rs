@@ -75,6 +75,9 @@ impl ScalarUDFImpl for DateTrunc {
     }
 
     fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if let Some(coarse) = args.args.get(1).and_then(early) {
+            return self.in_microseconds(args, coarse);
+        }
         let Some((kind, values, shifts)) = args.args.get(1).map(moved).transpose()?.flatten() else {
             return self.inner.invoke_with_args(args);
         };
@@ -92,6 +95,48 @@ impl ScalarUDFImpl for DateTrunc {
             false => ColumnarValue::Array(truncated),
         })
     }
+}
+
+impl DateTrunc {
+    /// Truncates microseconds, and makes nanoseconds of what comes.
+    fn in_microseconds(
+        &self,
+        mut args: ScalarFunctionArgs,
+        (kind, coarse): (DataType, ArrayRef),
+    ) -> Result<ColumnarValue> {
+        let scalar = matches!(args.args.get(1), Some(ColumnarValue::Scalar(_)));
+        if let Some(value) = args.args.get_mut(1) {
+            *value = ColumnarValue::Array(Arc::clone(&coarse));
+        }
+        args.number_rows = coarse.len();
+        args.return_field = Arc::new(args.return_field.as_ref().clone().with_data_type(coarse.data_type().clone()));
+        let truncated = self.invoke_with_args(args)?.into_array(coarse.len())?;
+        let truncated = cast(&truncated, &DataType::Int64)?;
+        let beyond = || ArrowError::ArithmeticOverflow("date_trunc: nanoseconds can't hold the begin".to_owned());
+        let finer = |micros: i64| micros.checked_mul(1_000).ok_or_else(beyond);
+        let finer: Int64Array = try_unary(truncated.as_primitive::<Int64Type>(), finer)?;
+        let finer = cast(&finer, &kind)?;
+        Ok(match scalar {
+            true => ColumnarValue::Scalar(ScalarValue::try_from_array(&finer, 0)?),
+            false => ColumnarValue::Array(finer),
+        })
+    }
+}
+
+/// The type of timestamps of nanoseconds, and they as microseconds, where one is of 1677, whose begin nanoseconds don't hold.
+fn early(values: &ColumnarValue) -> Option<(DataType, ArrayRef)> {
+    let values = match values {
+        ColumnarValue::Array(values) => Arc::clone(values),
+        ColumnarValue::Scalar(value) => value.to_array().ok()?,
+    };
+    let kind = values.data_type().clone();
+    let DataType::Timestamp(TimeUnit::Nanosecond, zone) = &kind else { return None };
+    let counts = cast(&values, &DataType::Int64).ok()?;
+    let counts = counts.as_primitive::<Int64Type>();
+    counts.iter().flatten().any(|count| count < HELD.start * 1_000_000_000).then_some(())?;
+    let micros: Int64Array = counts.unary(|count| count.div_euclid(1_000));
+    let coarse = cast(&micros, &DataType::Timestamp(TimeUnit::Microsecond, zone.clone())).ok()?;
+    Some((kind, coarse))
 }
 
 /// The type of timestamps, their counts moved by whole cycles to where nanoseconds hold them, and by how much; `None` where
@@ -176,6 +221,18 @@ mod tests {
                     assert_eq!(truncated(to, &values, &kind).await.unwrap(), right, "{to} {kind}");
                 }
             }
+        }
+    }
+
+    #[tokio::test]
+    async fn nanoseconds_hold_no_begin_of_1677() {
+        let (kind, first) = ("Timestamp(Nanosecond, None)", "1677-09-21T00:12:43.145224193");
+        assert_eq!(truncated("minute", &["1677-09-21T00:14:30"], kind).await.unwrap(), ["1677-09-21T00:14:00"]);
+        assert_eq!(truncated("day", &["1677-09-22T01:00:00"], kind).await.unwrap(), ["1677-09-22T00:00:00"]);
+        assert_eq!(truncated("hour", &["1677-12-31T23:30:00"], kind).await.unwrap(), ["1677-12-31T23:00:00"]);
+        for to in ["year", "month", "day", "second"] {
+            let error = truncated(to, &["2024-01-01T00:00:00", first], kind).await.unwrap_err();
+            assert_eq!(error.code(), crate::Code::InvalidValue, "{to}: {error}");
         }
     }
 

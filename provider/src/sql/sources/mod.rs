@@ -65,7 +65,7 @@ fn visit<V: datafusion::sql::sqlparser::ast::Visitor>(statement: &Statement, vis
 }
 
 /// The same, to change it.
-fn visit_mut<V>(statement: &mut Statement, visitor: &mut V) -> Result<()>
+pub(super) fn visit_mut<V>(statement: &mut Statement, visitor: &mut V) -> Result<()>
 where
     V: datafusion::sql::sqlparser::ast::VisitorMut<Break = Error>,
 {

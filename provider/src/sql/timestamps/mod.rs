@@ -64,14 +64,16 @@ use std::sync::Arc;
 use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::optimizer::analyzer::{Analyzer, AnalyzerRule};
 
+use crate::predicate;
+
 pub use functions::functions;
 pub use literals::{TimestampTypes, refine_literals};
 pub(super) use millis::{instant_of, instant_of_text};
 
-/// The rules that make comparisons of timestamps exact. They must run before every other analyzer rule.
+/// The rules that make comparisons of timestamps, and of [other types](super::Alike), exact. They must run before every other analyzer rule.
 // @spec S8
 pub fn analyzer_rules() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
-    vec![Arc::new(rule::ExactTimestamps)]
+    vec![Arc::new(super::Alike), Arc::new(rule::ExactTimestamps)]
 }
 
 /// Puts [`analyzer_rules`] ahead of the analyzer rules that the builder has (DataFusion's where it has none), and
@@ -81,10 +83,8 @@ pub fn register(mut builder: SessionStateBuilder) -> SessionStateBuilder {
     let rules = std::mem::take(&mut analyzer.rules);
     analyzer.rules = analyzer_rules().into_iter().chain(rules).collect();
     builder.scalar_functions().get_or_insert_with(Vec::new).extend(functions());
-    builder
-        .scalar_functions()
-        .get_or_insert_with(Vec::new)
-        .push(Arc::new(crate::predicate::date_trunc_of_every_year()));
+    let of_every_year = [predicate::date_trunc_of_every_year(), predicate::date_bin_of_every_year()];
+    builder.scalar_functions().get_or_insert_with(Vec::new).extend(of_every_year.map(Arc::new));
     if builder.type_planner().is_none() {
         builder = builder.with_type_planner(Arc::new(TimestampTypes));
     }
