@@ -38,7 +38,7 @@ impl Resolver<'_> {
     fn bare(&self, expr: &mut Expr) -> Result<()> {
         let Expr::Identifier(name) = expr else { return Ok(()) };
         self.name(name)?;
-        if let Some(meant) = self.merged(&name.value) {
+        if let Some(meant) = self.merged(&name.value)? {
             *expr = meant;
         }
         Ok(())
@@ -78,7 +78,8 @@ impl Resolver<'_> {
         let fields = self.column_at(parts).map_or(0, |(fields, _)| fields);
         if fields > 0
             && fields + 1 == parts.len()
-            && let Some(root) = parts.first().and_then(|name| self.merged(&name.value))
+            && let Some(name) = parts.first()
+            && let Some(root) = self.merged(&name.value)?
         {
             let fields = parts.drain(1..).map(|field| field_access(field.value)).collect();
             *expr = Expr::CompoundFieldAccess { root: Box::new(root), access_chain: fields };

@@ -163,14 +163,14 @@ impl Scope {
 
 impl Resolver<'_> {
     /// What a bare name means, settled, where it means a merged column.
-    pub(super) fn merged(&self, name: &str) -> Option<Expr> {
+    pub(super) fn merged(&self, name: &str) -> Result<Option<Expr>> {
         for (depth, scope) in self.scopes.iter().rev().enumerate() {
             // One column of the list is meant, not one of several that were numbered.
             let listed = |column: &&Column| {
                 column.name.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
             };
             if scope.outputs_seen == Outputs::First && scope.outputs.iter().filter(listed).count() == 1 {
-                return None;
+                return Ok(None);
             }
             if let Some(merged) = scope.merged(name) {
                 // A relation or a column of this name further in would be taken for the qualifier.
@@ -180,13 +180,13 @@ impl Resolver<'_> {
                 };
                 let mut inner = self.scopes.iter().rev().take(depth);
                 let hidden = inner.any(|inner| merged.of.iter().any(|path| takes(inner, path)));
-                return (!hidden).then(|| merged.expr());
+                return if hidden { Err(taken(name)) } else { Ok(Some(merged.expr())) };
             }
             if scope.relations.iter().any(|relation| relation.columns.is_none()) || scope.exact(name).is_some() {
-                return None;
+                return Ok(None);
             }
         }
-        None
+        Ok(None)
     }
 
     /// Joins what a `FROM` has made visible, from piece `right` on, to what was there before, from `left` on.
@@ -397,4 +397,12 @@ fn not_known() -> Error {
 fn doubtful() -> Error {
     Error::new(Code::AmbiguousName, "RIGHT and FULL JOIN with USING or NATURAL need tables of different names")
         .help("give the tables aliases")
+}
+
+fn taken(name: &str) -> Error {
+    Error::new(
+        Code::AmbiguousName,
+        format!("the column {name} is of a table that something in the subquery is called as"),
+    )
+    .help("give the table another alias")
 }

@@ -235,7 +235,7 @@ impl<'t> Resolver<'t> {
                     _ => return self.expr(expr),
                 };
                 self.path(std::slice::from_mut(&mut bare))?;
-                match self.merged(&bare.value) {
+                match self.merged(&bare.value)? {
                     Some(meant) => *item = merged::item(meant, &bare.value),
                     None => self.expr(expr)?,
                 }
