@@ -86,7 +86,7 @@ fn classify(e: &DataFusionError) -> Error {
         DataFusionError::SQL(e, _) => syntax(e),
         DataFusionError::SchemaError(e, _) => schema(e),
         DataFusionError::Plan(text) => words::plan(text),
-        DataFusionError::NotImplemented(text) => Error::new(Code::NotSupported, first_line(text)),
+        DataFusionError::NotImplemented(text) => words::unsupported(text),
         DataFusionError::Configuration(text) => Error::new(Code::InvalidArgument, first_line(text)),
         DataFusionError::ResourcesExhausted(text) => exhausted(text),
         DataFusionError::IoError(e) => stored(e),

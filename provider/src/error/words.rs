@@ -39,6 +39,32 @@ pub(super) fn plan(text: &str) -> Error {
     Error::new(Code::SqlPlan, text)
 }
 
+/// What the engine has no plan for. What it couldn't plan it shows as it is in memory, on several screens perhaps.
+pub(super) fn unsupported(text: &str) -> Error {
+    let line = first_line(text);
+    let Some((_, expression)) = line.split_once("Physical plan does not support logical expression ") else {
+        return Error::new(Code::NotSupported, line);
+    };
+    let kind = expression.split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    let (what, help) = match kind {
+        "InSubquery" => (
+            "IN with a query is not supported as a value",
+            "as a condition of WHERE it is; elsewhere LEFT JOIN what the query yields, without duplicates",
+        ),
+        "Exists" => (
+            "EXISTS is not supported as a value",
+            "as a condition of WHERE it is; elsewhere compare (SELECT count(*) …) with 0",
+        ),
+        "OuterReferenceColumn" => (
+            "a subquery that refers to the query around it is not supported in this place",
+            "join what it yields: the columns that it compares, and ON for the comparison",
+        ),
+        "ScalarSubquery" => ("a subquery is not supported as a value in this place", "join what it yields"),
+        other => return Error::new(Code::NotSupported, format!("an expression of kind {other} is not supported here")),
+    };
+    Error::new(Code::NotSupported, what).help(help)
+}
+
 /// Something that failed while a statement ran.
 pub(super) fn execution(text: &str) -> Error {
     recognised(text).unwrap_or_else(|| Error::new(Code::QueryFailed, first_line(text)))
@@ -126,6 +152,16 @@ mod tests {
         }
         let error = fault("failed to call 'f' Compute error: Regular expression did not compile: CompiledTooBig(1)");
         assert_eq!(error.code(), Code::InvalidValue);
+    }
+
+    #[test]
+    fn what_the_engine_has_no_plan_for_is_named() {
+        let refused = "Physical plan does not support logical expression";
+        let dump = format!("{refused} InSubquery(InSubquery {{ expr: Column(Column {{ relation: None }}) }})");
+        assert_eq!(unsupported(&dump).what(), "IN with a query is not supported as a value");
+        let unknown = unsupported(&format!("{refused} Grouping(x)"));
+        assert_eq!(unknown.what(), "an expression of kind Grouping is not supported here");
+        assert_eq!(unsupported("CLUSTER BY").what(), "CLUSTER BY");
     }
 
     #[test]

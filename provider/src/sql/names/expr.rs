@@ -34,6 +34,16 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// One unqualified name, or what it means where USING or NATURAL made one column of several.
+    fn bare(&self, expr: &mut Expr) -> Result<()> {
+        let Expr::Identifier(name) = expr else { return Ok(()) };
+        self.name(name)?;
+        if let Some(meant) = self.merged(&name.value)? {
+            *expr = meant;
+        }
+        Ok(())
+    }
+
     /// Names with dots between: a qualified column, a field of a column, or both.
     pub(super) fn path(&self, parts: &mut [Ident]) -> Result<()> {
         if let [name] = parts {
@@ -65,6 +75,16 @@ impl Resolver<'_> {
     fn dotted(&mut self, expr: &mut Expr) -> Result<()> {
         let Expr::CompoundIdentifier(parts) = expr else { return Ok(()) };
         self.path(parts)?;
+        let fields = self.column_at(parts).map_or(0, |(fields, _)| fields);
+        if fields > 0
+            && fields + 1 == parts.len()
+            && let Some(name) = parts.first()
+            && let Some(root) = self.merged(&name.value)?
+        {
+            let fields = parts.drain(1..).map(|field| field_access(field.value)).collect();
+            *expr = Expr::CompoundFieldAccess { root: Box::new(root), access_chain: fields };
+            return Ok(());
+        }
         let column = match self.column_at(parts) {
             Some((fields, _)) if fields > 0 && !self.is_inner(parts)? => parts.len() - fields,
             Some(_) => return Ok(()),
@@ -267,7 +287,7 @@ impl VisitorMut for Walk<'_, '_> {
             return ControlFlow::Continue(());
         }
         flow(match expr {
-            Expr::Identifier(name) => self.resolver.name(name),
+            Expr::Identifier(_) => self.resolver.bare(expr),
             Expr::CompoundIdentifier(_) => self.resolver.dotted(expr),
             Expr::CompoundFieldAccess { root, access_chain } => self.resolver.access(root, access_chain),
             Expr::Function(function) => match &mut function.over {

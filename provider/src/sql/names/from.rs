@@ -8,21 +8,33 @@
 //! ```
 
 use datafusion::sql::sqlparser::ast::{
-    FunctionArg, FunctionArgExpr, Ident, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor,
-    TableWithJoins,
+    FunctionArg, FunctionArgExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, TableAlias, TableFactor,
+    TableWithJoins, WildcardAdditionalOptions,
 };
 
+use super::merged::Piece;
 use super::query::Resolver;
-use super::scope::{Column, Columns, Fit, Relation, ambiguous, fit, rename, settle};
+use super::scope::{Column, Columns, Fit, Relation, Scope, ambiguous, fit, rename, settle};
+use super::star::selecting;
 use super::tables::idents;
 use crate::error::Result;
 
 impl Resolver<'_> {
     /// A `FROM` item: what it makes visible is added to the current scope.
     pub(super) fn table_with_joins(&mut self, tables: &mut TableWithJoins) -> Result<()> {
+        let visible = |resolver: &Self| {
+            resolver.scopes.last().map_or((0, 0), |scope| (scope.relations.len(), scope.pieces.len()))
+        };
+        let (_, first) = visible(self);
+        if tables.joins.first_mut().is_some_and(merges) {
+            self.call(&mut tables.relation);
+        }
         self.factor(&mut tables.relation)?;
         for join in &mut tables.joins {
-            let before = self.scopes.last().map_or(0, |scope| scope.relations.len());
+            let (before, pieces) = visible(self);
+            if merges(join) {
+                self.call(&mut join.relation);
+            }
             self.factor(&mut join.relation)?;
             if let JoinOperator::AsOf { match_condition, .. } = &mut join.join_operator {
                 self.expr(match_condition)?;
@@ -34,8 +46,18 @@ impl Resolver<'_> {
                 }
                 _ => {}
             }
+            self.merge(&mut join.join_operator, first, pieces)?;
         }
         Ok(())
+    }
+
+    /// Names a subquery that has no name, so that its columns can be told from those that they are merged with.
+    fn call(&mut self, factor: &mut TableFactor) {
+        if let TableFactor::Derived { alias: alias @ None, .. } = factor {
+            self.called += 1;
+            let name = Ident::with_quote('"', format!("__unnamed_{}", self.called));
+            *alias = Some(TableAlias { explicit: true, name, columns: Vec::new() });
+        }
     }
 
     /// A column of USING, which both sides must have under the same name.
@@ -64,21 +86,17 @@ impl Resolver<'_> {
                 let called = idents(name).unwrap_or_default().into_iter().map(|part| part.value);
                 match alias {
                     Some(alias) => unknown(Some(alias)),
-                    None => Relation { path: called.collect(), columns: None },
+                    None => Relation { path: called.collect(), written: Vec::new(), columns: None },
                 }
             }
             TableFactor::Derived { lateral, subquery, alias, .. } => {
                 let columns = if *lateral { self.query(subquery)? } else { self.apart(|inner| inner.query(subquery))? };
-                let path = alias.iter().map(|alias| alias.name.value.clone()).collect();
-                let columns = match alias {
-                    Some(alias) => aliased(columns, alias),
-                    None => columns,
-                };
-                Relation { path, columns }
+                match alias {
+                    Some(alias) => called(alias, columns),
+                    None => Relation { path: Vec::new(), written: Vec::new(), columns },
+                }
             }
-            TableFactor::NestedJoin { table_with_joins, alias } => {
-                return self.nested(table_with_joins, alias.as_ref());
-            }
+            TableFactor::NestedJoin { .. } => return self.nested(factor),
             TableFactor::UNNEST { array_exprs, alias, .. } => {
                 array_exprs.iter_mut().try_for_each(|expr| self.expr(expr))?;
                 unknown(alias.as_ref())
@@ -94,6 +112,7 @@ impl Resolver<'_> {
             _ => unknown(None),
         };
         if let Some(scope) = self.scopes.last_mut() {
+            scope.pieces.push(Piece::of(&relation));
             scope.relations.push(relation);
         }
         Ok(())
@@ -115,10 +134,11 @@ impl Resolver<'_> {
                 None => (parts.iter().map(|part| part.value.clone()).collect(), None),
             },
         };
+        let written = parts.iter().map(|part| part.value.clone()).collect();
         *name = ObjectName::from(parts);
         Ok(match alias {
-            Some(alias) => Relation { path: vec![alias.name.value.clone()], columns: aliased(columns, alias) },
-            None => Relation { path, columns },
+            Some(alias) => called(alias, columns),
+            None => Relation { path, written, columns },
         })
     }
 
@@ -140,21 +160,38 @@ impl Resolver<'_> {
     }
 
     /// A join in parentheses: its tables are visible, or under an alias only their columns.
-    fn nested(&mut self, tables: &mut TableWithJoins, alias: Option<&TableAlias>) -> Result<()> {
+    fn nested(&mut self, factor: &mut TableFactor) -> Result<()> {
+        let TableFactor::NestedJoin { table_with_joins, alias } = factor else { return Ok(()) };
         self.enter();
-        self.table_with_joins(tables)?;
-        let inner = self.leave();
-        let relations = match alias {
-            None => inner.relations,
-            Some(alias) => {
+        self.table_with_joins(table_with_joins)?;
+        let merges = self.scopes.last().is_some_and(Scope::merges);
+        let (relations, pieces, unmerged) = match alias.take() {
+            // The planner would put the columns under the alias as they are: the left one of two that were merged.
+            Some(alias) if merges => {
+                let items = self.apart_by_name(self.star(WildcardAdditionalOptions::default())?);
+                let relation = called(&alias, self.outputs(&items));
+                self.leave();
+                let subquery = Box::new(selecting(items, table_with_joins.as_ref().clone()));
+                *factor = TableFactor::Derived { lateral: false, subquery, alias: Some(alias), sample: None };
+                (vec![relation.clone()], vec![Piece::of(&relation)], false)
+            }
+            Some(named) => {
+                let inner = self.leave();
                 let columns: Option<Vec<_>> =
                     inner.relations.iter().map(|relation| relation.columns.as_deref()).collect();
-                let columns = columns.map(|columns| columns.concat().into());
-                vec![Relation { path: vec![alias.name.value.clone()], columns: aliased(columns, alias) }]
+                let relation = called(&named, columns.map(|columns| columns.concat().into()));
+                *alias = Some(named);
+                (vec![relation.clone()], vec![Piece::of(&relation)], false)
+            }
+            None => {
+                let inner = self.leave();
+                (inner.relations, inner.pieces, inner.unmerged)
             }
         };
         if let Some(scope) = self.scopes.last_mut() {
             scope.relations.extend(relations);
+            scope.pieces.extend(pieces);
+            scope.unmerged |= unmerged;
         }
         Ok(())
     }
@@ -178,7 +215,7 @@ impl Resolver<'_> {
     }
 }
 
-fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
+pub(super) fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     use JoinOperator as Op;
     match operator {
         Op::Join(constraint)
@@ -201,6 +238,17 @@ fn constraint(operator: &mut JoinOperator) -> Option<&mut JoinConstraint> {
     }
 }
 
+/// Whether a join makes one column of two.
+fn merges(join: &mut Join) -> bool {
+    matches!(constraint(&mut join.join_operator), Some(JoinConstraint::Using(_) | JoinConstraint::Natural))
+}
+
+/// A relation under its alias.
+fn called(alias: &TableAlias, columns: Columns) -> Relation {
+    let name = vec![alias.name.value.clone()];
+    Relation { path: name.clone(), written: name, columns: aliased(columns, alias) }
+}
+
 /// Columns under the names that an alias gives to the first of them.
 pub(super) fn aliased(columns: Columns, alias: &TableAlias) -> Columns {
     let given: Vec<_> = alias.columns.iter().map(|column| column.name.value.clone()).collect();
@@ -217,6 +265,8 @@ pub(super) fn aliased(columns: Columns, alias: &TableAlias) -> Columns {
 
 /// A relation whose columns are not known unless its alias names them.
 fn unknown(alias: Option<&TableAlias>) -> Relation {
-    let path = alias.iter().map(|alias| alias.name.value.clone()).collect();
-    Relation { path, columns: alias.and_then(|alias| aliased(None, alias)) }
+    match alias {
+        Some(alias) => called(alias, None),
+        None => Relation { path: Vec::new(), written: Vec::new(), columns: None },
+    }
 }

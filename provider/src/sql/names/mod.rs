@@ -18,11 +18,14 @@
 
 mod expr;
 mod from;
+mod merged;
 mod query;
 mod scope;
+mod star;
 mod tables;
 #[cfg(test)]
 mod tests;
+mod twice;
 
 use std::sync::Arc;
 

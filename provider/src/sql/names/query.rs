@@ -10,13 +10,16 @@
 //! Inside a subquery, what it doesn't know itself is looked for further out.
 
 use datafusion::sql::sqlparser::ast::{
-    Cte, Distinct, ExcludeSelectItem, GroupByExpr, Ident, NamedWindowExpr, ObjectName, OrderByExpr, OrderByKind, Query,
-    RenameSelectItem, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, WildcardAdditionalOptions,
+    Cte, Distinct, Expr, GroupByExpr, Ident, NamedWindowExpr, ObjectName, OrderByExpr, OrderByKind, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, SetExpr,
 };
 
 use super::from::aliased;
+use super::merged;
 use super::scope::{Column, Columns, Outputs, Relation, Scope, rename, settle};
+use super::star::changed;
 use super::tables::{Tables, idents};
+use super::twice::{Listed, unnested, written};
 use crate::error::Result;
 
 /// Walks a statement and gives names their case.
@@ -26,11 +29,13 @@ pub(super) struct Resolver<'t> {
     pub(super) ctes: Vec<(String, Columns)>,
     /// Scopes of the queries around the current place, inner after outer.
     pub(super) scopes: Vec<Scope>,
+    /// How many subqueries were given a name.
+    pub(super) called: usize,
 }
 
 impl<'t> Resolver<'t> {
     pub(super) fn new(tables: &'t Tables) -> Self {
-        Resolver { tables, ctes: Vec::new(), scopes: Vec::new() }
+        Resolver { tables, ctes: Vec::new(), scopes: Vec::new(), called: 0 }
     }
 
     /// Begins a scope.
@@ -140,7 +145,11 @@ impl<'t> Resolver<'t> {
         };
         let outputs = columns.as_deref().unwrap_or_default().to_vec();
         // What isn't known must not be resolved as if it were nowhere.
-        let relations = if columns.is_none() { vec![Relation { path: Vec::new(), columns: None }] } else { Vec::new() };
+        let relations = if columns.is_none() {
+            vec![Relation { path: Vec::new(), written: Vec::new(), columns: None }]
+        } else {
+            Vec::new()
+        };
         Ok((columns, Scope { outputs, relations, ..Scope::default() }))
     }
 
@@ -153,12 +162,14 @@ impl<'t> Resolver<'t> {
         if let Some(scope) = self.scopes.last_mut() {
             scope.windows = windows;
         }
-        select.projection.iter_mut().try_for_each(|item| self.item(item))?;
+        self.items(&mut select.projection)?;
         if let Some(selection) = &mut select.selection {
             self.expr(selection)?;
         }
         let columns = self.outputs(&select.projection);
-        self.after_grouping(select, columns.as_deref().unwrap_or_default())?;
+        let each = select.projection.iter().filter_map(|item| self.outputs(std::slice::from_ref(item)));
+        let known: Vec<Column> = each.flat_map(|columns| columns.to_vec()).collect();
+        self.after_grouping(select, &known)?;
         Ok((columns, self.leave()))
     }
 
@@ -201,9 +212,36 @@ impl<'t> Resolver<'t> {
         Ok(())
     }
 
+    /// The items of a select list, each under a name of its own.
+    fn items(&mut self, items: &mut Vec<SelectItem>) -> Result<()> {
+        let mut listed = Listed::default();
+        for mut item in std::mem::take(items) {
+            let written = written(&item);
+            self.item(&mut item)?;
+            match item {
+                SelectItem::Wildcard(options) => listed.extend(self.star(options)?),
+                item => listed.push(item, written),
+            }
+        }
+        *items = self.apart_by_name(listed);
+        Ok(())
+    }
+
     fn item(&mut self, item: &mut SelectItem) -> Result<()> {
         match item {
-            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => self.expr(expr),
+            SelectItem::UnnamedExpr(expr) => {
+                let mut bare = match unnested(expr) {
+                    Expr::Identifier(name) => name.clone(),
+                    _ => return self.expr(expr),
+                };
+                self.path(std::slice::from_mut(&mut bare))?;
+                match self.merged(&bare.value)? {
+                    Some(meant) => *item = merged::item(meant, &bare.value),
+                    None => self.expr(expr)?,
+                }
+                Ok(())
+            }
+            SelectItem::ExprWithAlias { expr, .. } => self.expr(expr),
             SelectItem::Wildcard(options) => self.wildcard(None, options),
             SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options) => {
                 let Some(mut parts) = idents(name) else { return Ok(()) };
@@ -230,51 +268,8 @@ impl<'t> Resolver<'t> {
         Ok(None)
     }
 
-    /// Columns that `*` leaves out or changes.
-    fn wildcard(&mut self, of: Option<&[Ident]>, options: &mut WildcardAdditionalOptions) -> Result<()> {
-        let Some(columns) = self.expanded(of) else { return Ok(()) };
-        let known = || columns.iter().map(|column| column.name.as_str());
-        let mut named: Vec<&mut Ident> = Vec::new();
-        match &mut options.opt_exclude {
-            Some(ExcludeSelectItem::Single(name)) => named.push(name),
-            Some(ExcludeSelectItem::Multiple(names)) => named.extend(names),
-            None => {}
-        }
-        if let Some(except) = &mut options.opt_except {
-            named.push(&mut except.first_element);
-            named.extend(&mut except.additional_elements);
-        }
-        match &mut options.opt_rename {
-            Some(RenameSelectItem::Single(name)) => named.push(&mut name.ident),
-            Some(RenameSelectItem::Multiple(names)) => named.extend(names.iter_mut().map(|name| &mut name.ident)),
-            None => {}
-        }
-        for name in named {
-            settle(name, known(), "column")?;
-        }
-        for element in options.opt_replace.iter_mut().flat_map(|replace| &mut replace.items) {
-            settle(&mut element.column_name, known(), "column")?;
-            self.expr(&mut element.expr)?;
-        }
-        Ok(())
-    }
-
-    /// The columns that `*` or `t.*` stands for.
-    fn expanded(&self, of: Option<&[Ident]>) -> Option<Vec<Column>> {
-        let scope = self.scopes.last()?;
-        let relations: Vec<&Relation> = match of {
-            None => scope.relations.iter().collect(),
-            Some(parts) => scope.named(parts, true).ok()?,
-        };
-        let mut columns = Vec::new();
-        for relation in relations {
-            columns.extend_from_slice(relation.columns.as_deref()?);
-        }
-        Some(columns)
-    }
-
     /// The columns of a select list that has been resolved. Those that nobody can name unquoted have an empty name.
-    fn outputs(&self, items: &[SelectItem]) -> Columns {
+    pub(super) fn outputs(&self, items: &[SelectItem]) -> Columns {
         let mut columns = Vec::new();
         for item in items {
             match item {
@@ -294,29 +289,4 @@ impl<'t> Resolver<'t> {
         }
         Some(columns.into())
     }
-}
-
-/// The columns of `*` after EXCLUDE, EXCEPT, REPLACE and RENAME.
-fn changed(columns: Vec<Column>, options: &WildcardAdditionalOptions) -> Vec<Column> {
-    let mut dropped: Vec<&Ident> = Vec::new();
-    match &options.opt_exclude {
-        Some(ExcludeSelectItem::Single(name)) => dropped.push(name),
-        Some(ExcludeSelectItem::Multiple(names)) => dropped.extend(names),
-        None => {}
-    }
-    if let Some(except) = &options.opt_except {
-        dropped.push(&except.first_element);
-        dropped.extend(&except.additional_elements);
-    }
-    let renamed: &[_] = match &options.opt_rename {
-        Some(RenameSelectItem::Single(name)) => std::slice::from_ref(name),
-        Some(RenameSelectItem::Multiple(names)) => names,
-        None => &[],
-    };
-    let kept = columns.into_iter().filter(|column| !dropped.iter().any(|name| name.value == column.name));
-    kept.map(|column| match renamed.iter().find(|name| name.ident.value == column.name) {
-        Some(name) => Column { name: name.alias.value.clone(), ..column },
-        None => column,
-    })
-    .collect()
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field};
 use datafusion::sql::sqlparser::ast::Ident;
 
+use super::merged::Piece;
 use crate::error::{Code, Error, Result};
 
 /// A column that can be named. Its type is known where it comes from a table, for the fields of a struct.
@@ -28,6 +29,8 @@ pub(super) type Columns = Option<Arc<[Column]>>;
 pub(super) struct Relation {
     /// The names before a column's that mean this: `[catalog, schema, table]` as far as written, or the alias.
     pub(super) path: Vec<String>,
+    /// The same as the planner knows it: as written. Empty where it has no name.
+    pub(super) written: Vec<String>,
     pub(super) columns: Columns,
 }
 
@@ -46,6 +49,10 @@ pub(super) enum Outputs {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     pub(super) relations: Vec<Relation>,
+    /// What `*` stands for.
+    pub(super) pieces: Vec<Piece>,
+    /// A join with USING or NATURAL was left to the planner.
+    pub(super) unmerged: bool,
     /// Columns of the select list.
     pub(super) outputs: Vec<Column>,
     pub(super) outputs_seen: Outputs,

@@ -230,7 +230,7 @@ fn joins() {
     );
     check(
         "SELECT USERID FROM messages JOIN users USING (UUID)",
-        r#"SELECT "UserId" FROM messages JOIN "Users" USING("uuid")"#,
+        r#"SELECT "UserId" FROM messages JOIN "Users" ON "messages"."uuid" = "Users"."uuid""#,
     );
     check(
         "SELECT A.UUID, B.UUID FROM messages a, (messages b CROSS JOIN Users)",
@@ -238,6 +238,51 @@ fn joins() {
     );
     // No name is common to both sides.
     untouched("SELECT 1 FROM messages JOIN Users USING(SESSIONID)");
+}
+
+#[test]
+fn merged_columns() {
+    check(
+        "SELECT UUID FROM messages m RIGHT JOIN Users u USING (uuid) WHERE uuid > 'a' ORDER BY uuid",
+        r#"SELECT "u"."uuid" FROM messages m RIGHT JOIN Users u ON "m"."uuid" = "u"."uuid" WHERE "u"."uuid" > 'a' ORDER BY uuid"#,
+    );
+    check(
+        "SELECT Uuid, count(*) FROM messages m FULL JOIN Users u USING (uuid) GROUP BY uuid",
+        r#"SELECT coalesce("m"."uuid", "u"."uuid") AS "uuid", count(*) FROM messages m FULL JOIN Users u ON "m"."uuid" = "u"."uuid" GROUP BY coalesce("m"."uuid", "u"."uuid")"#,
+    );
+    check(
+        "SELECT * FROM main.users2 a LEFT JOIN (SELECT USERID AS userid, uuid FROM Users) USING (userid)",
+        r#"SELECT "a"."userid", "__unnamed_1".* EXCLUDE ("userid") FROM main.users2 a LEFT JOIN (SELECT "UserId" AS userid, uuid FROM Users) AS "__unnamed_1" ON "a"."userid" = "__unnamed_1"."userid""#,
+    );
+    check(
+        "SELECT * EXCLUDE (uuid, n) FROM messages NATURAL JOIN Users",
+        r#"SELECT "messages".* EXCLUDE ("uuid", "n"), "Users".* EXCLUDE ("uuid") FROM messages JOIN Users ON "messages"."uuid" = "Users"."uuid""#,
+    );
+    check("SELECT * FROM Users NATURAL LEFT JOIN users2", "SELECT * FROM Users LEFT JOIN users2 ON true");
+    check(
+        "SELECT 1 FROM Users a FULL JOIN Users b USING (uuid) JOIN Users c USING (uuid)",
+        r#"SELECT 1 FROM Users a FULL JOIN Users b ON "a"."uuid" = "b"."uuid" JOIN Users c ON coalesce("a"."uuid", "b"."uuid") = "c"."uuid""#,
+    );
+    check(
+        "SELECT 1 FROM Users a RIGHT JOIN Users b USING (uuid) WHERE EXISTS (SELECT 1 FROM users2 WHERE userid = uuid)",
+        r#"SELECT 1 FROM Users a RIGHT JOIN Users b ON "a"."uuid" = "b"."uuid" WHERE EXISTS (SELECT 1 FROM users2 WHERE userid = "b"."uuid")"#,
+    );
+    // What columns `nowhere` has is not known.
+    untouched("SELECT 1 FROM messages JOIN nowhere ON true JOIN Users USING(uuid)");
+}
+
+#[test]
+fn names_that_would_be_the_same() {
+    check(
+        "SELECT n, n::INT, CAST(n AS INT), messages.n FROM messages",
+        r#"SELECT n, n::INT AS "CAST(n AS INT)", CAST(n AS INT) AS "CAST(n AS INT):1", messages.n AS "n:1" FROM messages"#,
+    );
+    check(
+        "SELECT createdAt::VARCHAR, * FROM messages",
+        r#"SELECT createdAt::VARCHAR AS "CAST(createdAt AS VARCHAR)", * FROM messages"#,
+    );
+    untouched("SELECT a.uuid, b.uuid, abs(a.createdAt), abs(b.createdAt), n, N FROM messages AS a, messages AS b");
+    untouched("SELECT count(*) FILTER (WHERE n::INT > 1), count(*) FILTER (WHERE n > 1) FROM messages");
 }
 
 #[test]

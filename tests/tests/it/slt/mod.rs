@@ -37,7 +37,7 @@ macro_rules! files {
     };
 }
 
-files! { alike ddl explain groups_and_recursion json_functions metadata_columns names nested nulls_and_nan predicates pushdown refusals timestamps versions }
+files! { alike ddl explain groups_and_recursion json_functions metadata_columns names nested nulls_and_nan predicates pushdown refusals timestamps using versions }
 
 #[test]
 fn every_file_is_run() {
