@@ -25,6 +25,24 @@ fn only_the_best_rows_of_a_row_group_are_decoded() {
 }
 
 #[test]
+fn of_equals_no_more_than_wanted_are_decoded() {
+    RUNTIME.block_on(async {
+        let events = Events::new(LOCAL, 1).await;
+        for order in ["kind", "kind DESC", "kind, kind"] {
+            let sql = format!("SELECT kind, blob FROM t ORDER BY {order} LIMIT 10");
+            let answer = events.ours(&sql).await;
+            let (rows, all) = (lines(&answer.batches), events.plain("SELECT kind, blob FROM t").await);
+            let best = if order.contains("DESC") { "2|" } else { "0|" };
+            assert_eq!(rows.len(), 10, "{sql}");
+            assert!(rows.iter().all(|row| row.starts_with(best) && all.contains(row)), "{sql}: {rows:?}");
+            adds_up(&answer);
+            let rows = answer.report.unwrap().ledger.rows;
+            assert!(rows.kept() < 40, "{sql}: {rows}");
+        }
+    });
+}
+
+#[test]
 fn equals_of_the_last_wanted_row_stay() {
     RUNTIME.block_on(async {
         let events = Events::new(LOCAL, 1).await;

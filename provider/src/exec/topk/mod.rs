@@ -3,6 +3,7 @@
 //! ```text
 //!   ORDER BY ts DESC LIMIT 2     ts of a row group     5  9  4  8  7  9
 //!     collecting                 the best two so far   5  59 59 98 98 99
+//!                                kept                  5  9     8     9
 //!     settling                   left to decode           9           9
 //! ```
 //!
@@ -21,7 +22,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::error::ArrowError;
-use arrow::row::{OwnedRow, RowConverter, Rows, SortField};
+use arrow::row::{OwnedRow, Row, RowConverter, Rows, SortField};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::projection::ProjectionExprs;
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
@@ -42,6 +43,8 @@ const MOST: usize = 8192;
 pub(super) struct TopK {
     pub(super) fetch: usize,
     keys: Vec<Key>,
+    /// Whether the sort has no other keys, so that of equals it takes any.
+    complete: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -67,7 +70,8 @@ impl TopK {
             sized.then(|| Key { column, field: SortField::new_with_options(data_type, sort.options) })
         };
         let keys: Vec<Key> = order.iter().map_while(key).collect();
-        (0 < fetch && fetch <= MOST && !keys.is_empty()).then_some(TopK { fetch, keys })
+        let complete = keys.len() == order.len();
+        (0 < fetch && fetch <= MOST && !keys.is_empty()).then_some(TopK { fetch, keys, complete })
     }
 
     /// The table columns of the keys, ascending.
@@ -116,16 +120,22 @@ impl Best {
 }
 
 impl Keys {
-    fn collect(&mut self, rows: &Rows, fetch: usize) {
-        for row in rows {
+    /// Keeps the best in mind. True of those that are among them by now.
+    fn collect(&mut self, rows: &Rows, fetch: usize) -> BooleanArray {
+        let mut kept = |row: Row<'_>| {
             if self.best.len() < fetch {
                 self.best.push(row.owned());
-            } else if let Some(mut worst) = self.best.peek_mut()
-                && row < worst.row()
-            {
-                *worst = row.owned();
+                return true;
             }
-        }
+            match self.best.peek_mut() {
+                Some(mut worst) if row < worst.row() => {
+                    *worst = row.owned();
+                    true
+                }
+                _ => false,
+            }
+        };
+        rows.iter().map(|row| Some(kept(row))).collect()
     }
 
     /// Those that are no worse than the worst of the best.
@@ -156,9 +166,8 @@ impl ArrowPredicate for BestTest {
         let mut held = self.best.keys.lock();
         let rows = held.converter.convert_columns(&keys)?;
         let fetch = self.best.wanted.fetch;
-        if self.collects {
-            held.collect(&rows, fetch);
-        }
-        Ok(held.left(&rows, fetch))
+        let kept = self.collects.then(|| held.collect(&rows, fetch));
+        // Where other keys decide between equals, all of them stay.
+        Ok(kept.filter(|_| self.best.wanted.complete).unwrap_or_else(|| held.left(&rows, fetch)))
     }
 }
