@@ -329,6 +329,8 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     config.options_mut().execution.time_zone = Some("UTC".to_owned());
     // Names keep their case; which name an unquoted one means is resolved before planning.
     config.options_mut().sql_parser.enable_ident_normalization = false;
+    // It loses the group of nulls, and panics at floats.
+    config.options_mut().optimizer.enable_topk_aggregation = false;
     let runtime = RuntimeEnvBuilder::new()
         .with_object_store_registry(env.stores.registry())
         .with_metadata_cache_limit(FOOTER_CACHE)
@@ -357,6 +359,7 @@ fn state(options: &Options, env: &Env, warehouse: &Warehouse) -> Result<SessionS
     }
     datafusion_functions_json::register_all(&mut state)?;
     state.register_relation_planner(Arc::new(sql::NoVersions))?;
+    state.register_relation_planner(Arc::new(sql::Listed))?;
     Ok(state)
 }
 

@@ -31,6 +31,7 @@ use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
 };
 use datafusion::physical_plan::joins::HashJoinExec;
+use datafusion::physical_plan::recursive_query::RecursiveQueryExec;
 use datafusion::physical_plan::union::UnionExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
@@ -133,7 +134,8 @@ impl PhysicalOptimizerRule for Sound {
         let mut sound = None;
         plan.apply(|node| {
             let optimizer = &config.optimizer;
-            if optimizer.enable_aggregate_dynamic_filter_pushdown && forgets_an_aggregate(node.as_ref()) {
+            let forgets = forgets_an_aggregate(node.as_ref()) || runs_again(node.as_ref());
+            if optimizer.enable_aggregate_dynamic_filter_pushdown && forgets {
                 let config = sound.get_or_insert_with(|| config.clone());
                 config.optimizer.enable_aggregate_dynamic_filter_pushdown = false;
             }
@@ -160,6 +162,11 @@ impl PhysicalOptimizerRule for Sound {
 fn forgets_an_aggregate(node: &dyn ExecutionPlan) -> bool {
     let Some(aggregate) = node.as_any().downcast_ref::<AggregateExec>() else { return false };
     *aggregate.mode() == AggregateMode::Partial && aggregate.group_expr().is_empty() && aggregate.aggr_expr().len() > 1
+}
+
+/// What the filter of a `min` or `max` says is kept from one step of a recursion to the next, which then finds nothing better.
+fn runs_again(node: &dyn ExecutionPlan) -> bool {
+    node.as_any().is::<RecursiveQueryExec>()
 }
 
 /// The least and the greatest key of a join are computed for a filter; lists, structs and maps have none.

@@ -13,6 +13,7 @@ mod ddl;
 mod dialect;
 mod extremes;
 pub mod leaves;
+mod listed;
 mod lists;
 pub mod names;
 mod parse;
@@ -39,6 +40,7 @@ pub use alike::Alike;
 pub use casts::KeptCasts;
 pub use ddl::{Ddl, Listing, TableName};
 pub use extremes::extremes;
+pub use listed::Listed;
 pub use lists::NullsApart;
 pub use names::relations;
 pub use parse::{Parsed, Piece, parse, split};
@@ -58,7 +60,7 @@ pub async fn prepare(
     state: &SessionState,
 ) -> Result<Vec<(ResolvedTableReference, Arc<dyn TableProvider>)>> {
     timestamps::refine_literals(statement);
-    recursion::name_columns(statement)?;
+    listed::derive_lists(statement)?;
     sources::resolve(statement, state).await?;
     names::resolve(statement, state).await
 }

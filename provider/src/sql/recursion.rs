@@ -1,11 +1,4 @@
-//! Which columns does a recursive query have?
-//!
-//! ```text
-//! WITH RECURSIVE t(k) AS (SELECT 1                        UNION ALL SELECT k + 1 FROM t WHERE k < 9) …    as written
-//! WITH RECURSIVE t AS (SELECT * FROM (SELECT 1) AS t(k)   UNION ALL SELECT k + 1 FROM t WHERE k < 9) …    as planned
-//! ```
-//!
-//! The engine renames columns when both terms are planned, too late for the second. And it leaves out some:
+//! Which columns of a recursive query does the engine leave out?
 //!
 //! ```text
 //! WITH RECURSIVE t(k, v) AS (SELECT 1, 10 UNION ALL SELECT 2, 20 FROM t WHERE k = 1) SELECT v FROM t
@@ -16,68 +9,12 @@
 //! Its rule takes the columns that the query around wants for all that the terms want of each other. So each term, and what
 //! is around them, is given to the rule alone: terms keep their columns, and scans in them read no more than they must.
 
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchemaRef, Result};
 use datafusion::logical_expr::{EmptyRelation, LogicalPlan, RecursiveQuery};
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
-use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{Query, SetExpr, TableAlias, TableFactor, VisitorMut};
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::parser::Parser;
-
-use super::sources::visit_mut;
-use crate::error::{Code, Error};
-
-/// Gives the first term of each recursive query the names of its columns.
-///
-/// # Errors
-/// `internal`, if the parser no longer knows a derived table.
-pub(super) fn name_columns(statement: &mut Statement) -> std::result::Result<(), Error> {
-    visit_mut(statement, &mut NameColumns)
-}
-
-struct NameColumns;
-
-impl VisitorMut for NameColumns {
-    type Break = Error;
-
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
-        let recursive = query.with.as_mut().filter(|with| with.recursive);
-        for cte in recursive.into_iter().flat_map(|with| &mut with.cte_tables) {
-            if let SetExpr::SetOperation { left, .. } = cte.query.body.as_mut()
-                && !cte.alias.columns.is_empty()
-            {
-                let columns = std::mem::take(&mut cte.alias.columns);
-                let alias = TableAlias { explicit: true, name: cte.alias.name.clone(), columns };
-                if let Err(error) = derive(left, alias) {
-                    return ControlFlow::Break(error);
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-/// Makes `SELECT * FROM (term) AS alias` of a term.
-fn derive(term: &mut SetExpr, name: TableAlias) -> std::result::Result<(), Error> {
-    let unknown = || Error::new(Code::Internal, "the parser knows no derived table");
-    let parser = Parser::new(&GenericDialect {}).try_with_sql("SELECT * FROM (SELECT 1) AS t");
-    let query = parser.and_then(|mut parser| parser.parse_query()).map_err(|e| unknown().source(e))?;
-    let mut derived = *query.body;
-    if let SetExpr::Select(select) = &mut derived
-        && let Some(from) = select.from.first_mut()
-        && let TableFactor::Derived { subquery, alias, .. } = &mut from.relation
-    {
-        std::mem::swap(subquery.body.as_mut(), term);
-        *alias = Some(name);
-        *term = derived;
-        return Ok(());
-    }
-    Err(unknown())
-}
 
 /// The rule that leaves columns out.
 pub(super) const RULE: &str = "optimize_projections";

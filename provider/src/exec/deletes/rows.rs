@@ -162,15 +162,35 @@ fn without(
     (kept.len() <= most).then_some((kept, removed))
 }
 
+/// Positions beyond which it pays to search for the end of each run, instead of looking at each position.
+const MANY: u64 = if cfg!(test) { 20 } else { 1 << 16 };
+
 /// Runs of deleted positions in `rows`, ascending.
 fn runs(deleted: &RoaringTreemap, rows: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     deleted.bitmaps().flat_map(move |(high, bitmap)| {
         let base = u64::from(high) << 32;
         let (from, to) = (rows.start.max(base), rows.end.min(base + (1 << 32)));
-        let mut each = (from < to).then(|| bitmap.range((from - base) as u32..=(to - 1 - base) as u32));
+        let within = (from < to).then(|| (from - base) as u32..=(to - 1 - base) as u32);
+        let many = within.clone().is_some_and(|within| bitmap.range_cardinality(within) > MANY);
+        let mut each = within.map(|within| bitmap.range(within));
+        let mut ahead = None;
         std::iter::from_fn(move || {
-            let run = each.as_mut()?.next_range()?;
-            Some(base + u64::from(*run.start())..base + u64::from(*run.end()) + 1)
+            let each = each.as_mut()?;
+            let (first, last) = match many {
+                true => each.next_range()?.into_inner(),
+                false => {
+                    let first = ahead.take().or_else(|| each.next())?;
+                    let mut last = first;
+                    loop {
+                        ahead = each.next();
+                        match ahead {
+                            Some(next) if next == last + 1 => last = next,
+                            _ => break (first, last),
+                        }
+                    }
+                }
+            };
+            Some(base + u64::from(first)..base + u64::from(last) + 1)
         })
     })
 }

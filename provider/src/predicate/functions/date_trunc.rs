@@ -79,7 +79,7 @@ impl ScalarUDFImpl for DateTrunc {
             return self.in_microseconds(args, coarse);
         }
         let Some((kind, values, shifts)) = args.args.get(1).map(moved).transpose()?.flatten() else {
-            return self.inner.invoke_with_args(args);
+            return self.as_of_columns(args);
         };
         let scalar = matches!(args.args.get(1), Some(ColumnarValue::Scalar(_)));
         if let Some(value) = args.args.get_mut(1) {
@@ -98,6 +98,24 @@ impl ScalarUDFImpl for DateTrunc {
 }
 
 impl DateTrunc {
+    /// Constants as columns of one row: the engine rounds fractions of seconds before 1970 up where it is given one.
+    fn as_of_columns(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let one = match args.args.get_mut(1) {
+            Some(value @ ColumnarValue::Scalar(_)) => {
+                let row = value.to_array(1)?;
+                *value = ColumnarValue::Array(row);
+                true
+            }
+            _ => false,
+        };
+        if !one {
+            return self.inner.invoke_with_args(args);
+        }
+        args.number_rows = 1;
+        let truncated = self.inner.invoke_with_args(args)?.into_array(1)?;
+        Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&truncated, 0)?))
+    }
+
     /// Truncates microseconds, and makes nanoseconds of what comes.
     fn in_microseconds(
         &self,
