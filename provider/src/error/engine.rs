@@ -111,14 +111,18 @@ fn arrow(e: &ArrowError) -> Error {
         ArrowError::MemoryError(_) => Error::new(Code::MemoryLimit, text),
         ArrowError::NotYetImplemented(_) => Error::new(Code::NotSupported, text),
         ArrowError::CsvError(_) | ArrowError::JsonError(_) => Error::new(Code::InputCorrupt, text),
-        // Only rows to be written are held against a schema that requires values.
+        // Rows to be written are held against a schema that requires values, and those of a recursive query against that of its
+        // first term.
         ArrowError::InvalidArgumentError(why) if why.contains("non-nullable but contains null") => {
             // Of VALUES the engine knows the place only: column1 is the first.
             let column = why.split('\'').nth(1).unwrap_or(why);
             Error::new(Code::IcebergDataWriteFailed, "a required column would hold null")
                 .with("column", column)
                 .with("cause", text)
-                .help("give the column a value; of VALUES, column1 is the first place")
+                .help(
+                    "give the column a value; of VALUES, column1 is the first place; of a recursive query the first term \
+                     decides what may be null: nullif(x, x + 1) instead of x",
+                )
         }
         ArrowError::InvalidArgumentError(why) | ArrowError::ComputeError(why) => {
             words::recognised(why).unwrap_or_else(|| Error::new(Code::QueryFailed, text))

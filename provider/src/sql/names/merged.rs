@@ -35,12 +35,15 @@ pub(super) enum Piece {
 #[derive(Clone, Debug)]
 pub(super) struct Merged {
     pub(super) name: String,
+    /// What it is called on the two sides, where that differs in case.
+    spelled: [String; 2],
     /// The first of these that is not null.
     of: Vec<Vec<Ident>>,
 }
 
-/// A column of one side of a join: the place of its piece, and what its bare name means.
+/// A column of one side of a join: its name there, the place of its piece, and what its bare name means.
 struct Found {
+    name: String,
     at: usize,
     of: Vec<Vec<Ident>>,
 }
@@ -62,6 +65,10 @@ enum Seen {
 }
 
 impl Merged {
+    fn is(&self, name: &str) -> bool {
+        self.name == name || self.spelled.iter().any(|spelled| spelled == name)
+    }
+
     /// What the bare name means.
     pub(super) fn expr(&self) -> Expr {
         column_or_first(&self.of)
@@ -94,7 +101,7 @@ impl Piece {
     /// What a bare name means that this piece has under exactly this name.
     fn known(&self, name: &str) -> Option<Vec<Vec<Ident>>> {
         match self {
-            Piece::Merged(merged) => (merged.name == name).then(|| merged.of.clone()),
+            Piece::Merged(merged) => merged.is(name).then(|| merged.of.clone()),
             Piece::Rest { relation, absorbed } => {
                 let has = relation.columns.iter().flat_map(|columns| columns.iter()).any(|column| column.name == name);
                 (has && !absorbed.iter().any(|absorbed| absorbed == name)).then(|| vec![relation.column(name)])
@@ -206,14 +213,15 @@ impl Resolver<'_> {
                     *constraint = JoinConstraint::On(equal(&pairs));
                     let pairs = if seen == Seen::Both { pairs } else { Vec::new() };
                     for (name, (of_left, of_right)) in names.into_iter().zip(pairs) {
-                        absorb(&mut lefts, of_left.at, &name);
-                        absorb(&mut rights, of_right.at, &name);
+                        absorb(&mut lefts, &of_left);
+                        absorb(&mut rights, &of_right);
                         let of = match (full, from_right) {
                             (true, _) => [of_left.of, of_right.of].concat(),
                             (false, true) => of_right.of,
                             (false, false) => of_left.of,
                         };
-                        merged.push(Piece::Merged(Merged { name, of }));
+                        let spelled = [of_left.name, of_right.name];
+                        merged.push(Piece::Merged(Merged { name: name.value, spelled, of }));
                     }
                     lefts.retain(|piece| !is_gone(piece));
                     rights.retain(|piece| !is_gone(piece));
@@ -251,7 +259,7 @@ enum Pairs {
 }
 
 /// The columns of each name on both sides.
-fn pairs(names: &[String], lefts: &[Piece], rights: &[Piece], scope: &Scope) -> Result<Pairs> {
+fn pairs(names: &[Ident], lefts: &[Piece], rights: &[Piece], scope: &Scope) -> Result<Pairs> {
     let mut pairs = Vec::new();
     for name in names {
         match (search(lefts, name), search(rights, name)) {
@@ -259,7 +267,7 @@ fn pairs(names: &[String], lefts: &[Piece], rights: &[Piece], scope: &Scope) -> 
             (Search::Several, _) | (_, Search::Several) => {
                 return Err(Error::new(
                     Code::AmbiguousName,
-                    format!("one side of the join has several columns {name}"),
+                    format!("one side of the join has several columns {}", name.value),
                 )
                 .help("write the condition with ON, and the columns with their tables"));
             }
@@ -272,11 +280,19 @@ fn pairs(names: &[String], lefts: &[Piece], rights: &[Piece], scope: &Scope) -> 
     Ok(if paths.any(|path| scope.is_doubtful(path)) { Pairs::Doubtful } else { Pairs::All(pairs) })
 }
 
-/// Looks for a column on one side of a join.
-fn search(side: &[Piece], name: &str) -> Search {
-    let known: Vec<_> =
-        side.iter().enumerate().filter_map(|(at, piece)| Some(Found { at, of: piece.known(name)? })).collect();
+/// Looks for a column on one side of a join: as it is typed, and then without regard to case.
+fn search(side: &[Piece], name: &Ident) -> Search {
+    let known = |name: &str| -> Vec<Found> {
+        let found = |(at, piece): (usize, &Piece)| Some(Found { name: name.to_owned(), at, of: piece.known(name)? });
+        side.iter().enumerate().filter_map(found).collect()
+    };
     let open = side.iter().any(Piece::is_open);
+    let mut found = known(&name.value);
+    if found.is_empty() && !open && name.quote_style.is_none() {
+        let like = side.iter().flat_map(Piece::names).filter(|like| like.eq_ignore_ascii_case(&name.value));
+        found = like.flat_map(known).collect();
+    }
+    let (known, name) = (found, &name.value);
     match (known.len(), known.into_iter().next()) {
         (1, Some(found)) if !open => Search::Found(found),
         (1, _) => Search::Unknown,
@@ -286,7 +302,7 @@ fn search(side: &[Piece], name: &str) -> Search {
                 (None, _) => Search::Nowhere,
                 // The planner sees whether it is there.
                 (Some((at, Piece::Rest { relation, .. })), None) if !relation.written.is_empty() => {
-                    Search::Found(Found { at, of: vec![relation.column(name)] })
+                    Search::Found(Found { name: name.clone(), at, of: vec![relation.column(name)] })
                 }
                 _ => Search::Unknown,
             }
@@ -296,14 +312,14 @@ fn search(side: &[Piece], name: &str) -> Search {
 }
 
 /// The names of the columns that a constraint merges: of NATURAL where all names are known.
-fn names(constraint: &JoinConstraint, lefts: &[Piece], rights: &[Piece]) -> Option<Vec<String>> {
-    let mut names: Vec<String> = Vec::new();
+fn names(constraint: &JoinConstraint, lefts: &[Piece], rights: &[Piece]) -> Option<Vec<Ident>> {
+    let mut names: Vec<Ident> = Vec::new();
     match constraint {
         JoinConstraint::Using(written) => {
             for name in written {
                 match idents(name)?.as_slice() {
-                    [only] if names.contains(&only.value) => {}
-                    [only] => names.push(only.value.clone()),
+                    [only] if names.iter().any(|known| known.value == only.value) => {}
+                    [only] => names.push(only.clone()),
                     _ => return None,
                 }
             }
@@ -315,8 +331,17 @@ fn names(constraint: &JoinConstraint, lefts: &[Piece], rights: &[Piece]) -> Opti
                 return None;
             }
             for name in lefts.iter().flat_map(Piece::names) {
-                if rights.iter().any(|piece| piece.known(name).is_some()) && !names.iter().any(|known| known == name) {
-                    names.push(name.to_owned());
+                // Of names that differ in case only, one is as it is typed, or it is the only one.
+                let typed = Ident::with_quote('"', name);
+                let alike =
+                    lefts.iter().flat_map(Piece::names).filter(|other| other.eq_ignore_ascii_case(name)).count();
+                let name = match search(rights, &typed) {
+                    Search::Nowhere if alike == 1 => Ident::new(name),
+                    _ => typed,
+                };
+                let common = !matches!(search(rights, &name), Search::Nowhere);
+                if common && !names.iter().any(|known| known.value == name.value) {
+                    names.push(name);
                 }
             }
         }
@@ -326,9 +351,9 @@ fn names(constraint: &JoinConstraint, lefts: &[Piece], rights: &[Piece]) -> Opti
 }
 
 /// Takes a merged column out of the piece that it comes from.
-fn absorb(side: &mut [Piece], at: usize, name: &str) {
-    match side.get_mut(at) {
-        Some(Piece::Rest { absorbed, .. }) => absorbed.push(name.to_owned()),
+fn absorb(side: &mut [Piece], found: &Found) {
+    match side.get_mut(found.at) {
+        Some(Piece::Rest { absorbed, .. }) => absorbed.push(found.name.clone()),
         Some(Piece::Merged(merged)) => merged.of.clear(),
         None => {}
     }
