@@ -236,8 +236,13 @@ fn joins() {
         "SELECT A.UUID, B.UUID FROM messages a, (messages b CROSS JOIN Users)",
         r#"SELECT "a"."uuid", "b"."uuid" FROM messages a, (messages b CROSS JOIN Users)"#,
     );
-    // No name is common to both sides.
-    untouched("SELECT 1 FROM messages JOIN Users USING(SESSIONID)");
+    check(
+        "SELECT 1 FROM messages JOIN Users USING (SESSIONID)",
+        r#"SELECT 1 FROM messages JOIN Users ON "messages"."sessionId" = "Users"."sessionID""#,
+    );
+    // No name is common to both sides, as it is typed between quotes or at all.
+    untouched(r#"SELECT 1 FROM messages JOIN Users USING("SESSIONID")"#);
+    untouched("SELECT 1 FROM messages JOIN Users USING(n)");
 }
 
 #[test]
@@ -256,9 +261,16 @@ fn merged_columns() {
     );
     check(
         "SELECT * EXCLUDE (uuid, n) FROM messages NATURAL JOIN Users",
-        r#"SELECT "messages".* EXCLUDE ("uuid", "n"), "Users".* EXCLUDE ("uuid") FROM messages JOIN Users ON "messages"."uuid" = "Users"."uuid""#,
+        r#"SELECT "messages"."sessionId", "messages".* EXCLUDE ("sessionId", "uuid", "n"), "Users".* EXCLUDE ("sessionID", "uuid") FROM messages JOIN Users ON "messages"."sessionId" = "Users"."sessionID" AND "messages"."uuid" = "Users"."uuid""#,
     );
-    check("SELECT * FROM Users NATURAL LEFT JOIN users2", "SELECT * FROM Users LEFT JOIN users2 ON true");
+    check(
+        "SELECT * FROM Users NATURAL LEFT JOIN users2",
+        r#"SELECT "Users"."UserId", "Users".* EXCLUDE ("UserId") FROM Users LEFT JOIN users2 ON "Users"."UserId" = "users2"."userid""#,
+    );
+    check(
+        "SELECT * FROM Users NATURAL LEFT JOIN (SELECT 1 AS z) AS v",
+        "SELECT * FROM Users LEFT JOIN (SELECT 1 AS z) AS v ON true",
+    );
     check(
         "SELECT 1 FROM Users a FULL JOIN Users b USING (uuid) JOIN Users c USING (uuid)",
         r#"SELECT 1 FROM Users a FULL JOIN Users b ON "a"."uuid" = "b"."uuid" JOIN Users c ON coalesce("a"."uuid", "b"."uuid") = "c"."uuid""#,
