@@ -42,11 +42,13 @@ impl AnalyzerRule for Alike {
         "alike"
     }
 
-    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
         if !rewrite::concerns(&plan, |_| false, concerns)? {
             return Ok(plan);
         }
-        Ok(plan.transform_up_with_subqueries(rewrite_node)?.data)
+        // The zone of the type TIMESTAMP WITH TIME ZONE: who casts to that with nine digits means them.
+        let own = config.execution.time_zone.as_deref().unwrap_or("+00:00");
+        Ok(plan.transform_up_with_subqueries(|node| rewrite_node(node, own))?.data)
     }
 }
 
@@ -70,12 +72,13 @@ fn is_zoned(ty: &DataType) -> bool {
     matches!(ty, DataType::Timestamp(TimeUnit::Nanosecond, Some(_)))
 }
 
-fn rewrite_node(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn rewrite_node(node: LogicalPlan, own: &str) -> Result<Transformed<LogicalPlan>> {
     let schema = rewrite::columns_in_reach(&node)?;
-    rewrite::expressions(node, |expr| expr.transform_up(|expr| Ok(alike(expr, &schema))))
+    rewrite::expressions(node, |expr| expr.transform_up(|expr| Ok(alike(expr, &schema, own))))
 }
 
-fn alike(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
+/// `own` is the session's zone.
+fn alike(mut expr: Expr, schema: &DFSchema, own: &str) -> Transformed<Expr> {
     let changed = match &mut expr {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_comparison(*op) => {
             agree(&mut [left.as_mut(), right.as_mut()], schema)
@@ -87,7 +90,7 @@ fn alike(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
             let mut all: Vec<&mut Expr> = std::iter::once(expr.as_mut()).chain(list.iter_mut()).collect();
             agree(&mut all, schema)
         }
-        Expr::Cast(Cast { expr, data_type }) if is_zoned(data_type) => in_microseconds(expr, data_type, schema),
+        Expr::Cast(Cast { expr, data_type }) if is_zoned(data_type) => in_microseconds(expr, data_type, schema, own),
         Expr::ScalarFunction(function) if OF_TIMES.contains(&function.name()) => {
             function.args.get_mut(1).is_some_and(|of| a_timestamp(of, schema))
         }
@@ -97,7 +100,10 @@ fn alike(mut expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
 }
 
 /// Keeps a timestamp of microseconds, or coarser, what it is in a zone.
-fn in_microseconds(expr: &Expr, zoned: &mut DataType, schema: &DFSchema) -> bool {
+fn in_microseconds(expr: &Expr, zoned: &mut DataType, schema: &DFSchema, own: &str) -> bool {
+    if matches!(zoned, DataType::Timestamp(_, Some(zone)) if zone.as_ref() == own) {
+        return false;
+    }
     let unit = match expr.get_type(schema) {
         Ok(DataType::Timestamp(TimeUnit::Nanosecond, _)) | Err(_) => return false,
         Ok(DataType::Timestamp(unit, _)) => unit,

@@ -59,7 +59,7 @@ pub async fn prepare(
     statement: &mut Statement,
     state: &SessionState,
 ) -> Result<Vec<(ResolvedTableReference, Arc<dyn TableProvider>)>> {
-    timestamps::refine_literals(statement);
+    timestamps::refine_literals(statement, state.config_options().execution.time_zone.as_deref());
     listed::derive_lists(statement)?;
     sources::resolve(statement, state).await?;
     names::resolve(statement, state).await

@@ -37,26 +37,32 @@ impl TypePlanner for TimestampTypes {
 }
 
 /// Gives every timestamp type of a statement that has no precision one: nine digits for a literal with more than six
-/// digits after the decimal point, else six.
-pub fn refine_literals(statement: &mut Statement) {
+/// digits after the decimal point, else six. `own` is the session's zone: `AT TIME ZONE 'UTC'` has another name for it.
+pub fn refine_literals(statement: &mut Statement, own: Option<&str>) {
+    let refine = Refine { utc_is_own: own.is_some_and(|own| own.eq_ignore_ascii_case(UTC)) };
     match statement {
-        Statement::Statement(statement) => visit(statement.as_mut()),
+        Statement::Statement(statement) => visit(statement.as_mut(), refine),
         Statement::CopyTo(copy) => {
             if let CopyToSource::Query(query) = &mut copy.source {
-                visit(query.as_mut());
+                visit(query.as_mut(), refine);
             }
         }
-        Statement::Explain(explain) => refine_literals(&mut explain.statement),
+        Statement::Explain(explain) => refine_literals(&mut explain.statement, own),
         Statement::CreateExternalTable(table) => refine_columns(&mut table.columns),
         Statement::Reset(_) => {}
     }
 }
 
-fn visit(node: &mut impl VisitMut) {
-    let ControlFlow::Continue(()) = node.visit(&mut Refine);
+fn visit(node: &mut impl VisitMut, mut refine: Refine) {
+    let ControlFlow::Continue(()) = node.visit(&mut refine);
 }
 
-struct Refine;
+const UTC: &str = "UTC";
+
+struct Refine {
+    /// `TIMESTAMP WITH TIME ZONE` is in this zone.
+    utc_is_own: bool,
+}
 
 impl VisitorMut for Refine {
     type Break = std::convert::Infallible;
@@ -70,6 +76,14 @@ impl VisitorMut for Refine {
                     _ => None,
                 };
                 refine_type(data_type, text);
+            }
+            // Told from a cast to the session's zone by its name.
+            Expr::AtTimeZone { time_zone, .. } if self.utc_is_own => {
+                if let Expr::Value(value) = time_zone.as_mut()
+                    && text(value).is_some_and(|zone| zone.eq_ignore_ascii_case(UTC))
+                {
+                    value.value = Value::SingleQuotedString("+00:00".to_owned());
+                }
             }
             _ => {}
         }

@@ -117,7 +117,7 @@ async fn run(context: &SessionContext, sql: &str) -> Result<Vec<RecordBatch>, Da
     let state = context.state();
     let dialect = state.config_options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(sql, &dialect)?;
-    refine_literals(&mut statement);
+    refine_literals(&mut statement, None);
     let plan = state.statement_to_plan(statement).await?;
     context.execute_logical_plan(plan).await?.collect().await
 }
