@@ -144,6 +144,12 @@ struct Ordered {
     from: Convert,
 }
 
+impl Ordered {
+    fn ordered(&self, floats: &[ArrayRef]) -> Vec<ArrayRef> {
+        floats.iter().map(self.to).collect()
+    }
+}
+
 impl GroupsAccumulator for Ordered {
     fn update_batch(
         &mut self,
@@ -152,7 +158,7 @@ impl GroupsAccumulator for Ordered {
         filter: Option<&BooleanArray>,
         count: usize,
     ) -> Result<()> {
-        let values: Vec<ArrayRef> = values.iter().map(self.to).collect();
+        let values = self.ordered(values);
         self.inner.update_batch(&values, groups, filter, count)
     }
 
@@ -171,12 +177,12 @@ impl GroupsAccumulator for Ordered {
         filter: Option<&BooleanArray>,
         count: usize,
     ) -> Result<()> {
-        let values: Vec<ArrayRef> = values.iter().map(self.to).collect();
+        let values = self.ordered(values);
         self.inner.merge_batch(&values, groups, filter, count)
     }
 
     fn convert_to_state(&self, values: &[ArrayRef], filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let values: Vec<ArrayRef> = values.iter().map(self.to).collect();
+        let values = self.ordered(values);
         Ok(self.inner.convert_to_state(&values, filter)?.iter().map(self.from).collect())
     }
 

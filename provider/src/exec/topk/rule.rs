@@ -55,9 +55,10 @@ fn below(
 ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
     let node = plan.as_any();
     let input = if let Some(projection) = node.downcast_ref::<ProjectionExec>() {
-        let mut inner = Vec::new();
+        let mut inner = Vec::with_capacity(order.len());
         for key in order {
-            let Some(expr) = update_expr(&key.expr, projection.expr(), true)? else { break };
+            // What names no column stays as it is: it is a key, and all of them are counted.
+            let expr = update_expr(&key.expr, projection.expr(), true)?.unwrap_or_else(|| Arc::clone(&key.expr));
             inner.push(PhysicalSortExpr::new(expr, key.options));
         }
         below(projection.input(), fetch, &inner)?
