@@ -1,8 +1,20 @@
 //! Of a sort with a limit: how little is decoded, and that it is enough.
 // @spec P5
 
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::physical_expr::expressions::{col, lit};
+use datafusion::physical_expr::projection::ProjectionExpr;
+use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::sorts::sort::SortExec;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+
 use super::fixture::LOCAL;
 use super::{Events, ROWS, RUNTIME, adds_up, lines, skipped};
+use crate::exec::{TopKPushdown, reports};
 use crate::observe::Reason;
 
 #[test]
@@ -82,6 +94,27 @@ fn a_scan_is_told_only_where_its_rows_are_the_sorts() {
                 let text = lines(&events.ours(&format!("EXPLAIN {sql}")).await.batches).join("\n");
                 assert_eq!(text.contains("topk=10"), expected, "{sql}\n{text}");
             }
+        }
+    });
+}
+
+#[test]
+fn keys_that_name_no_column_decide_between_equals_too() {
+    RUNTIME.block_on(async {
+        let events = Events::new(LOCAL, 1).await;
+        let scan = events.ours("SELECT kind, blob FROM t").await.plan;
+        let schema = scan.schema();
+        let same = ["kind", "blob"].map(|name| ProjectionExpr::new(col(name, &schema).unwrap(), name.to_owned()));
+        let projected = Arc::new(ProjectionExec::try_new(same, scan).unwrap());
+        for (second, all_equals) in [(lit(1), true), (col("kind", &schema).unwrap(), false)] {
+            let keys = [col("kind", &schema).unwrap(), second].map(PhysicalSortExpr::new_default);
+            let sort = SortExec::new(LexOrdering::new(keys).unwrap(), Arc::clone(&projected) as _).with_fetch(Some(10));
+            // Of keys that are the same, the ordering keeps one.
+            assert_eq!(sort.expr().len(), if all_equals { 2 } else { 1 });
+            let plan = TopKPushdown.optimize(Arc::new(sort), &ConfigOptions::default()).unwrap();
+            collect(Arc::clone(&plan), events.ours.task_ctx()).await.unwrap();
+            let rows = reports(&plan).pop().unwrap().ledger.rows;
+            assert_eq!(rows.kept() > 100, all_equals, "{rows}");
         }
     });
 }
