@@ -8,9 +8,9 @@ use datafusion::physical_expr::expressions::{col, lit};
 use datafusion::physical_expr::projection::ProjectionExpr;
 use datafusion::physical_expr::{LexOrdering, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_plan::collect;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
-use datafusion::physical_plan::{ExecutionPlan, collect};
 
 use super::fixture::LOCAL;
 use super::{Events, ROWS, RUNTIME, adds_up, lines, skipped};
